@@ -1,0 +1,98 @@
+"""Every error Headrace raises on purpose.
+
+HeadraceError
+├── TopologyError            the topology is wrong; found while it is built
+│   └── ArityError           a function takes the wrong number of arguments
+├── ConfigError              a setting is wrong or missing
+├── SerializationError       bytes or a value do not fit a serde
+├── StreamsError             processing failed and the handlers said stop
+│   ├── DeserializationFailed
+│   ├── ProcessingFailed
+│   ├── ProductionFailed
+│   └── InvalidTimestampError
+├── StoreError               a store was used in a way it does not allow
+│   ├── UnknownStoreError
+│   └── BufferFullError      a suppress buffer that shuts down when full is full
+├── UnknownTopicError
+└── EnvironmentFailed        something Headrace needs on the machine is missing
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ArityError",
+    "BufferFullError",
+    "ConfigError",
+    "DeserializationFailed",
+    "EnvironmentFailed",
+    "HeadraceError",
+    "InvalidTimestampError",
+    "ProcessingFailed",
+    "ProductionFailed",
+    "SerializationError",
+    "StoreError",
+    "StreamsError",
+    "TopologyError",
+    "UnknownStoreError",
+    "UnknownTopicError",
+]
+
+
+class HeadraceError(Exception):
+    """The base of every error Headrace raises on purpose."""
+
+
+class TopologyError(HeadraceError):
+    """The topology is wrong; the message names the node and the user's own line."""
+
+
+class ArityError(TopologyError):
+    """A function takes the wrong number of arguments for the operator it was given to."""
+
+
+class ConfigError(HeadraceError):
+    """A setting is wrong or missing."""
+
+
+class SerializationError(HeadraceError):
+    """Bytes or a value do not fit a serde."""
+
+
+class StreamsError(HeadraceError):
+    """Processing failed and the handlers said stop."""
+
+
+class DeserializationFailed(StreamsError):
+    """A record could not be deserialized and the handler said stop."""
+
+
+class ProcessingFailed(StreamsError):
+    """A node raised while it processed a record and the handler said stop."""
+
+
+class ProductionFailed(StreamsError):
+    """A record could not be serialized or produced and the handler said stop."""
+
+
+class InvalidTimestampError(StreamsError):
+    """A record has a negative timestamp and the extractor does not accept that."""
+
+
+class StoreError(HeadraceError):
+    """A store was used in a way it does not allow."""
+
+
+class UnknownStoreError(StoreError):
+    """No store of that name exists, or it is not connected to the asking node."""
+
+
+class BufferFullError(StoreError):
+    """A suppress buffer that shuts down when full is full."""
+
+
+class UnknownTopicError(HeadraceError):
+    """The topology neither reads nor writes that topic."""
+
+
+class EnvironmentFailed(HeadraceError):
+    """Something Headrace needs on the machine is missing or too old."""

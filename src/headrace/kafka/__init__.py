@@ -1,0 +1,1 @@
+"""What Headrace needs of Kafka outside the language: a Java and the jars."""

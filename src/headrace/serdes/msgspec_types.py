@@ -1,0 +1,75 @@
+"""What msgspec needs to know about a user's types, in a way that lets them travel to other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec.inspect import CustomType, DataclassType, NamedTupleType, StructType, TypedDictType, type_info
+
+from headrace.errors import ConfigError
+
+StructFields = dict[str, tuple[str, ...]]
+
+_CACHE = "__msgspec_cache__"
+
+
+def decoder_of(of: Any, serde: str, dec_hook: Callable[[type[Any], Any], Any]) -> msgspec.json.Decoder[Any]:
+    """A decoder for JSON of the type, which leaves nothing behind on the user's classes.
+
+    msgspec keeps what it learns about a class on the class itself. cloudpickle, which ships the
+    classes of a notebook or a script by value, cannot ship that.
+    """
+    info = _info_of(of, serde)
+    if isinstance(info, CustomType) and not hasattr(of, "model_validate_json"):
+        raise ConfigError(
+            f"Serdes.{serde}: the type has no JSON form; make it a dataclass, a msgspec Struct or a pydantic model"
+        )
+    decoder = msgspec.json.Decoder(of, dec_hook=dec_hook)
+    _forget_caches(info)
+    return decoder
+
+
+def struct_fields_of(of: Any, serde: str) -> StructFields:
+    """The fields of every msgspec Struct that the type is made of."""
+    info = _info_of(of, serde)
+    fields = {
+        node.cls.__qualname__: tuple(field.name for field in node.fields)
+        for node in _nodes_in(info)
+        if isinstance(node, StructType)
+    }
+    _forget_caches(info)
+    return fields
+
+
+def _info_of(of: Any, serde: str) -> msgspec.inspect.Type:
+    try:
+        return type_info(of)
+    except NameError as error:
+        raise ConfigError(
+            f"Serdes.{serde}: {error}, but an annotation of the type uses it; "
+            "define the type, and what it uses, at the top of a module that can be imported"
+        ) from error
+
+
+def _forget_caches(info: msgspec.inspect.Type) -> None:
+    for node in _nodes_in(info):
+        if isinstance(node, (DataclassType, NamedTupleType, TypedDictType)) and _CACHE in vars(node.cls):
+            delattr(node.cls, _CACHE)
+
+
+def _nodes_in(info: msgspec.inspect.Type) -> Iterator[object]:
+    """Everything that a type is made of, however deep."""
+    seen: set[int] = set()
+    waiting: list[object] = [info]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        if isinstance(node, msgspec.Struct):
+            waiting += (getattr(node, field) for field in node.__struct_fields__)
+        elif isinstance(node, tuple):
+            waiting += node

@@ -1,0 +1,142 @@
+"""The record cache: holds changelog records and results back, so that updates of the same key become one.
+
+The stores themselves are written at once. What is counted, in which order entries leave and what an
+eviction takes along is as in Kafka Streams.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from headrace.record import RecordContext
+
+Write = Callable[[bytes, "bytes | None", "bytes | None", RecordContext], None]
+"""Lets an entry through: key, new value, the value before the first update held back, context of the last update."""
+
+_ENTRY_SIZE = 24 + 1 + 20
+"""Links of the entry, dirty flag; timestamp, offset and partition of the context."""
+
+
+class RecordCache:
+    """The bytes that all stores of a thread may hold back together."""
+
+    __slots__ = ("max_bytes", "size")
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.size = 0
+
+    def of_store(self, write: Write, evicted: Callable[[bytes], None] | None = None) -> StoreCache:
+        """The part of one store; `write` lets its entries through, `evicted` is told what has left."""
+        return StoreCache(self, write, evicted)
+
+
+class StoreCache:
+    """The entries of one store: those held back, and those merely remembered to order evictions."""
+
+    __slots__ = ("_cache", "_evicted", "_write", "dirty", "entries", "size")
+
+    def __init__(self, cache: RecordCache, write: Write, evicted: Callable[[bytes], None] | None) -> None:
+        self._cache = cache
+        self._write = write
+        self._evicted = evicted
+        self.entries: OrderedDict[bytes, tuple[bytes | None, int]] = OrderedDict()
+        """Value and size by key, the least recently used first."""
+        self.dirty: dict[bytes, tuple[bytes | None, bytes | None, RecordContext]] = {}
+        """New value, value before, context by key, in the order of the last update."""
+        self.size = 0
+
+    def get(self, key: bytes) -> tuple[bytes | None, int] | None:
+        """The entry of the key, which counts as a use; its first item is the value."""
+        entry = self.entries.get(key)
+        if entry is not None:
+            self.entries.move_to_end(key)
+        return entry
+
+    def put(self, key: bytes, value: bytes | None, before: bytes | None, context: RecordContext) -> None:
+        """Holds an update back; `before` is the value it replaces, if the key is not held back already."""
+        dirty = self.dirty
+        held = dirty.pop(key, None)
+        dirty[key] = (value, before if held is None else held[1], context)
+        size = _ENTRY_SIZE + len(key)
+        if value is not None:
+            size += len(value)
+        topic = context.topic
+        if topic is not None:
+            size += len(topic)
+        if context.headers:
+            for name, content in context.headers:
+                size += len(name) + (0 if content is None else len(content))
+        self._enter(key, value, size)
+
+    def remember(self, key: bytes, value: bytes) -> None:
+        """Enters a value that was read."""
+        self._enter(key, value, _ENTRY_SIZE + len(key) + len(value))
+
+    def forget(self, key: bytes) -> None:
+        """Drops what is held of the key."""
+        self.dirty.pop(key, None)
+        entry = self.entries.pop(key, None)
+        if entry is not None:
+            self.size -= entry[1]
+            self._cache.size -= entry[1]
+
+    def clear(self) -> None:
+        """Drops everything that is held."""
+        self._cache.size -= self.size
+        self.size = 0
+        self.entries.clear()
+        self.dirty = {}
+
+    def flush(self) -> None:
+        """Lets everything through that is held back."""
+        if self.dirty:
+            size = self.size
+            self._let_through(list(self._taken().items()))
+            self._cache.size += self.size - size
+
+    def _enter(self, key: bytes, value: bytes | None, size: int) -> None:
+        entries = self.entries
+        cache = self._cache
+        known = entries.get(key)
+        entries[key] = (value, size)
+        if known is not None:
+            entries.move_to_end(key)
+            size -= known[1]
+        self.size += size
+        cache.size += size
+        if cache.size > cache.max_bytes:
+            self._evict()
+
+    def _evict(self) -> None:
+        cache = self._cache
+        entries = self.entries
+        while cache.size > cache.max_bytes and entries:
+            size = self.size
+            key, entry = entries.popitem(last=False)
+            self.size -= entry[1]
+            if key in self.dirty:
+                dirty = self._taken()
+                evicted = dirty.pop(key)
+                self._let_through([(key, evicted), *dirty.items()])
+            if self._evicted is not None:
+                self._evicted(key)
+            # Only now: what the results of an eviction put into other stores still meets a full cache.
+            cache.size += self.size - size
+
+    def _taken(self) -> dict[bytes, tuple[bytes | None, bytes | None, RecordContext]]:
+        dirty = self.dirty
+        self.dirty = {}
+        return dirty
+
+    def _let_through(self, updates: list[tuple[bytes, tuple[bytes | None, bytes | None, RecordContext]]]) -> None:
+        write = self._write
+        for key, (value, before, context) in updates:
+            write(key, value, before, context)
+        entries = self.entries
+        for key, (value, _, _) in updates:
+            if value is None and key not in self.dirty:
+                entry = entries.pop(key, None)
+                if entry is not None:
+                    self.size -= entry[1]

@@ -1,0 +1,220 @@
+"""Key-value stores: plain ones for processors, and those with timestamps that tables are kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from headrace.errors import StoreError
+from headrace.record import NO_HEADERS, RecordContext, ValueAndTimestamp
+from headrace.serdes.forms.timestamped import pack_timestamped, timestamp_of, unpack_timestamped
+from headrace.state.environment import StoreEnvironment
+from headrace.state.expiry import ExpiringStore
+from headrace.state.port import OrderedStore, after_prefix
+from headrace.state.put_result import LATEST
+from headrace.state.store import Store, is_inverted
+from headrace.topology.stores import StoreSpec
+
+
+class BytesKeyValueStore(Store):
+    """The part of a key-value store that works on bytes."""
+
+    __slots__ = ()
+
+    def approximate_count(self) -> int:
+        """How many keys there are."""
+        return len(self._ordered)
+
+    def _get(self, key: bytes) -> bytes | None:
+        cache = self._cache
+        if cache is None:
+            return self._ordered.get(key)
+        entry = cache.get(key)
+        if entry is not None:
+            return entry[0]
+        value = self._ordered.get(key)
+        if value is not None:
+            cache.remember(key, value)
+        return value
+
+    def _put(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
+        cache = self._cache
+        ordered = self._ordered
+        if cache is None:
+            if value is None:
+                ordered.delete(key)
+            else:
+                ordered.put(key, value)
+            self._log_update(key, value, context)
+            return
+        before = None if key in cache.dirty else ordered.get(key)
+        if value is None:
+            ordered.delete(key)
+        else:
+            ordered.put(key, value)
+        cache.put(key, value, before, context)
+
+    def _range(self, low: Any, high: Any, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        first = None if low is None else self._serialize_key(low)
+        last = None if high is None else self._serialize_key(high)
+        if is_inverted(self.name, first, last):
+            return iter(())
+        return self._ordered.range(first, None if last is None else last + b"\x00", reverse=reverse)
+
+    def _with_prefix(self, prefix: Any, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        if prefix is None:
+            raise self.null("prefix")
+        first = prefix if isinstance(prefix, bytes) else self._serialize_key(prefix)
+        return self._ordered.range(first, after_prefix(first), reverse=reverse)
+
+
+class KeyValueStore(BytesKeyValueStore):
+    """Values by key."""
+
+    __slots__ = ()
+
+    def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
+        if spec.ttl_ms is not None:
+            raise StoreError(
+                f"Store {spec.name}: a time to live needs values with timestamps, which a plain key-value store "
+                "does not keep; use a table's store, or leave ttl out"
+            )
+        super().__init__(spec, ordered, environment)
+
+    def get(self, key: Any) -> Any:
+        """The value of the key."""
+        value = self._get(self._key(key))
+        return None if value is None else self._deserialize_value(value)
+
+    def put(self, key: Any, value: Any, context: RecordContext) -> None:
+        """Sets the value of the key; None deletes it."""
+        self._put(self._key(key), self._serialize_value(value), context)
+
+    def put_if_absent(self, key: Any, value: Any, context: RecordContext) -> Any:
+        """Sets the value unless the key has one, which is the answer."""
+        packed = self._key(key)
+        present = self._get(packed)
+        if present is not None:
+            return self._deserialize_value(present)
+        self._put(packed, self._serialize_value(value), context)
+        return None
+
+    def delete(self, key: Any, context: RecordContext) -> Any:
+        """Deletes the key; the answer is the value it had."""
+        packed = self._key(key)
+        old = self._get(packed)
+        self._put(packed, None, context)
+        return None if old is None else self._deserialize_value(old)
+
+    def all(self, *, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
+        """Every key and value, in the order of the serialized keys."""
+        return self._read(self._ordered.range(None, None, reverse=reverse))
+
+    def range(self, low: Any, high: Any, *, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
+        """The keys from `low` to `high`, both included; None leaves an end open."""
+        return self._read(self._range(low, high, reverse))
+
+    def prefix(self, prefix: Any, *, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
+        """The keys whose bytes begin with those of the prefix, which may be given as bytes."""
+        return self._read(self._with_prefix(prefix, reverse))
+
+    def _read(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any]]:
+        deserialize_key, deserialize_value = self._deserialize_key, self._deserialize_value
+        for key, value in entries:
+            yield deserialize_key(key), deserialize_value(value)
+
+
+class TimestampedKeyValueStore(BytesKeyValueStore):
+    """Values with timestamps by key; with a time to live, those that are too old are gone."""
+
+    __slots__ = ("_expiring",)
+
+    def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
+        self._expiring = None if spec.ttl_ms is None else ExpiringStore(ordered, spec.ttl_ms)
+        super().__init__(spec, self._expiring or ordered, environment)
+
+    def get(self, key: Any) -> ValueAndTimestamp | None:
+        """The value of the key, and its time."""
+        if key is None:
+            raise self.null("key")
+        packed_key = self._serialize_key(key)
+        packed = self._get(packed_key) if self._expiring is None else self._ordered.get(packed_key)
+        if packed is None:
+            return None
+        value, timestamp = unpack_timestamped(packed)
+        return ValueAndTimestamp(self._deserialize_value(value), timestamp)
+
+    def get_as_of(self, key: Any, timestamp: int) -> ValueAndTimestamp | None:
+        """Not for this kind of store."""
+        raise StoreError(f"Store {self.name}: only versioned stores can tell the value at an earlier time")
+
+    def put(self, key: Any, value: Any, timestamp: int, context: RecordContext) -> int:
+        """Sets the value of the key; None deletes it. It always is the latest."""
+        if key is None:
+            raise self.null("key")
+        packed = self._serialize_value(value)
+        self._put(self._serialize_key(key), None if packed is None else pack_timestamped(packed, timestamp), context)
+        return LATEST
+
+    def put_if_absent(self, key: Any, value: Any, timestamp: int, context: RecordContext) -> ValueAndTimestamp | None:
+        """Sets the value unless the key has one, which is the answer."""
+        present = self.get(key)
+        if present is None:
+            self.put(key, value, timestamp, context)
+        return present
+
+    def delete(self, key: Any, context: RecordContext) -> ValueAndTimestamp | None:
+        """Deletes the key; the answer is the value it had."""
+        old = self.get(key)
+        self._put(self._serialize_key(key), None, context)
+        return old
+
+    def all(self, *, reverse: bool = False) -> Iterator[tuple[Any, ValueAndTimestamp]]:
+        """Every key and value, in the order of the serialized keys."""
+        return self._read(self._ordered.range(None, None, reverse=reverse))
+
+    def range(self, low: Any, high: Any, *, reverse: bool = False) -> Iterator[tuple[Any, ValueAndTimestamp]]:
+        """The keys from `low` to `high`, both included; None leaves an end open."""
+        return self._read(self._range(low, high, reverse))
+
+    def prefix(self, prefix: Any, *, reverse: bool = False) -> Iterator[tuple[Any, ValueAndTimestamp]]:
+        """The keys whose bytes begin with those of the prefix, which may be given as bytes."""
+        return self._read(self._with_prefix(prefix, reverse))
+
+    def flush(self) -> None:
+        """Lets through what the cache holds back, then removes what is too old."""
+        super().flush()
+        if self._expiring is not None:
+            self.expire()
+            self._expiring.save()
+
+    def expire(self) -> int:
+        """Removes what has outlived its time, with a tombstone each in the changelog; answers how many."""
+        expiring, cache, log = self._expiring, self._cache, self._log
+        if expiring is None:
+            return 0
+        count = 0
+        for key in expiring.expire():
+            count += 1
+            if cache is not None:
+                cache.forget(key)
+            if log is not None:
+                log(key, None, expiring.stream_time, NO_HEADERS)
+        return count
+
+    def _log_update(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
+        if self._log is None:
+            return
+        if value is None:
+            self._log(key, None, context.timestamp, NO_HEADERS)
+        else:
+            self._log(key, value[8:], timestamp_of(value), NO_HEADERS)
+
+    def _listener_value(self, value: bytes) -> ValueAndTimestamp:
+        plain, timestamp = unpack_timestamped(value)
+        return ValueAndTimestamp(self._deserialize_value(plain), timestamp)
+
+    def _read(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Any, ValueAndTimestamp]]:
+        deserialize_key, value_of = self._deserialize_key, self._listener_value
+        for key, value in entries:
+            yield deserialize_key(key), value_of(value)

@@ -1,0 +1,145 @@
+"""What window stores and session stores have in common: keys with a time, kept in segments for as long as retained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from headrace.record import RecordContext
+from headrace.state.environment import StoreEnvironment
+from headrace.state.metadata import load_number, save_number
+from headrace.state.port import OrderedStore
+from headrace.state.segments import Segments, default_interval
+from headrace.state.store import Store
+from headrace.topology.stores import StoreSpec
+
+_STREAM_TIME = "stream-time"
+
+Entries = Iterator[tuple[bytes, bytes]]
+
+
+class SegmentedStore(Store):
+    """A store whose entries vanish once they are older than its stream time less the retention.
+
+    An entry that the cache still has is seen although it is too old, as in Kafka Streams.
+    """
+
+    __slots__ = ("_by_time", "_retention", "_saved_stream_time", "_segments", "_stream_time")
+
+    def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
+        super().__init__(spec, ordered, environment)
+        self._retention = spec.retention_ms
+        self._stream_time = self._saved_stream_time = load_number(ordered, _STREAM_TIME, -1)
+        self._by_time: bool = getattr(spec, "time_ordered", False)
+        cache = self._cache
+        self._segments = Segments(
+            ordered,
+            spec.retention_ms,
+            default_interval(spec.retention_ms),
+            keep=None if cache is None else cache.entries.__contains__,
+        )
+        self._segments.expire(self._stream_time)
+
+    def flush(self) -> None:
+        """Lets through what the cache holds back, and keeps the stream time."""
+        super().flush()
+        if self._stream_time != self._saved_stream_time:
+            save_number(self._ordered, _STREAM_TIME, self._stream_time)
+            self._saved_stream_time = self._stream_time
+
+    def _on_evicted(self) -> Callable[[bytes], None] | None:
+        # The segments are made after the cache, whose entries they keep.
+        def let_go(key: bytes) -> None:
+            self._segments.let_go(key)
+
+        return let_go
+
+    def _store_key(self, key: bytes, time: int) -> bytes:
+        """The key as the ordered store has it: behind its segment."""
+        return self._segments.prefix(self._segments.id_of(time)) + key
+
+    def _get(self, store_key: bytes, time: int) -> bytes | None:
+        cache = self._cache
+        if cache is not None:
+            entry = cache.get(store_key)
+            if entry is not None:
+                return entry[0]
+        if time <= self._stream_time - self._retention:
+            return None
+        return self._ordered.get(store_key)
+
+    def _put(self, key: bytes, time: int, value: bytes | None, context: RecordContext) -> None:
+        """Writes an entry, unless its segment is expired; the changelog and the listener get it in any case."""
+        if time > self._stream_time:
+            self._stream_time = time
+        segments, cache = self._segments, self._cache
+        segment = segments.id_of(time)
+        alive = segments.admit(segment, self._stream_time)
+        if not alive and self._dropped is not None:
+            self._dropped(context, f"store {self.name}: expired segment")
+        store_key = segments.prefix(segment) + key
+        if cache is None:
+            if alive:
+                self._write(store_key, value)
+            self._log_update(key, value, context)
+            return
+        before = None if store_key in cache.dirty else self._seen(store_key, time)
+        self._write(store_key, value)
+        if not alive and value is not None:
+            segments.hold(segment)
+        cache.put(store_key, value, before, context)
+
+    def _write(self, store_key: bytes, value: bytes | None) -> None:
+        ordered = self._ordered
+        if value is None:
+            ordered.delete(store_key)
+            if self._by_time:
+                ordered.delete(self._index_key(store_key))
+        else:
+            ordered.put(store_key, value)
+            if self._by_time:
+                ordered.put(self._index_key(store_key), b"")
+
+    def _seen(self, store_key: bytes, time: int) -> bytes | None:
+        cache = self._cache
+        if time > self._stream_time - self._retention or (cache is not None and store_key in cache.entries):
+            return self._ordered.get(store_key)
+        return None
+
+    def _earliest(self, time: int) -> int:
+        """The first time of a search: without a cache nothing is seen before the retention."""
+        if self._cache is not None:
+            return max(time, 0)
+        return max(time, self._stream_time - self._retention + 1, 0)
+
+    def _is_hidden(self, store_key: bytes, time: int) -> bool:
+        """Whether an entry found by a search is too old and not in the cache."""
+        cache = self._cache
+        return time <= self._stream_time - self._retention and (cache is None or store_key not in cache.entries)
+
+    def _segment(self, segment: int, reverse: bool) -> Entries:
+        return self._ordered.range(self._segments.prefix(segment), self._segments.prefix(segment + 1), reverse=reverse)
+
+    def _segment_by_time(self, segment: int, first: bytes, end: bytes | None) -> Entries:
+        """The entries of a segment in the order of time, from one time to before another, both packed."""
+        segments, ordered = self._segments, self._ordered
+        if not self._by_time:
+            found = sorted((self._index_key(key), key, value) for key, value in self._segment(segment, False))
+            for index_key, key, value in found:
+                if index_key[8:] >= first and (end is None or index_key[8:] < end):
+                    yield key, value
+            return
+        prefix = segments.index_prefix(segment)
+        high = segments.index_prefix(segment + 1) if end is None else prefix + end
+        for index_key, _ in ordered.range(prefix + first, high):
+            main_key = self._main_key(index_key)
+            entry = ordered.get(main_key)
+            if entry is not None:
+                yield main_key, entry
+
+    def _index_key(self, store_key: bytes) -> bytes:
+        """The key of the index by time for a key of the store."""
+        raise NotImplementedError
+
+    def _main_key(self, index_key: bytes) -> bytes:
+        """The key of the store for a key of the index by time."""
+        raise NotImplementedError

@@ -1,0 +1,126 @@
+"""What all typed stores have in common: a name, serdes, a changelog, a cache and what is told when it is flushed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from headrace.errors import StoreError
+from headrace.record import NO_HEADERS, RecordContext
+from headrace.serdes import Serde
+from headrace.state.environment import StoreEnvironment
+from headrace.state.port import OrderedStore
+from headrace.topology.stores import StoreSpec
+
+logger = logging.getLogger(__name__)
+
+FlushListener = Callable[[Any, Any, Any, RecordContext], None]
+"""Takes what a cache lets through: key, new value, old value, context of the last update."""
+
+
+class Store:
+    """The base of the typed stores."""
+
+    __slots__ = (
+        "_cache",
+        "_deserialize_key",
+        "_deserialize_value",
+        "_dropped",
+        "_listener",
+        "_log",
+        "_ordered",
+        "_send_old",
+        "_serialize_key",
+        "_serialize_value",
+        "cached",
+        "name",
+    )
+
+    is_versioned = False
+
+    def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
+        key, value = serde_of(spec, spec.key, "key"), serde_of(spec, spec.value, "value")
+        self.name = spec.name
+        self._serialize_key: Callable[[Any], bytes] = key.serialize
+        self._deserialize_key: Callable[[bytes], Any] = key.deserialize
+        self._serialize_value: Callable[[Any], bytes | None] = value.serialize
+        self._deserialize_value: Callable[[bytes], Any] = value.deserialize
+        self._ordered = ordered
+        self._log = environment.log if spec.logging else None
+        self._dropped = environment.dropped
+        self._listener: FlushListener | None = None
+        self._send_old = False
+        cache = environment.cache if spec.caching else None
+        self._cache = None if cache is None else cache.of_store(self._let_through, self._on_evicted())
+        self.cached = cache is not None
+        """Whether updates are held back until `flush`."""
+
+    def on_flush(self, listener: FlushListener, send_old: bool) -> None:
+        """Has updates passed on that the cache lets through, with the value before them where `send_old`."""
+        self._listener = listener
+        self._send_old = send_old
+
+    def flush(self) -> None:
+        """Lets through what the cache holds back, and keeps what the store must know when it is opened again."""
+        if self._cache is not None:
+            self._cache.flush()
+
+    def close(self) -> None:
+        """Lets go of the cache's entries; what was held back stays unsaid."""
+        if self._cache is not None:
+            self._cache.clear()
+
+    def _on_evicted(self) -> Callable[[bytes], None] | None:
+        return None
+
+    def _let_through(self, key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
+        listener = self._listener
+        if listener is None:
+            self._log_update(key, new, context)
+        elif new is not None or old is not None:
+            self._log_update(key, new, context)
+            listener(
+                self._listener_key(key),
+                None if new is None else self._listener_value(new),
+                self._listener_value(old) if self._send_old and old is not None else None,
+                context,
+            )
+
+    def _log_update(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
+        if self._log is not None:
+            self._log(key, value, context.timestamp, NO_HEADERS)
+
+    def _listener_key(self, key: bytes) -> Any:
+        return self._deserialize_key(key)
+
+    def _listener_value(self, value: bytes) -> Any:
+        return self._deserialize_value(value)
+
+    def _key(self, key: Any) -> bytes:
+        if key is None:
+            raise self.null("key")
+        return self._serialize_key(key)
+
+    def null(self, what: str) -> StoreError:
+        """The error for an argument that is None and must not be."""
+        return StoreError(f"Store {self.name}: {what} cannot be null")
+
+
+def serde_of(spec: StoreSpec, serde: object, what: str) -> Serde[Any]:
+    """The serde, which the store cannot do without; by now it is found, whatever it came from."""
+    if not isinstance(serde, Serde):
+        raise StoreError(f"Store {spec.name}: it has no {what} serde, and there is no default one")
+    return serde
+
+
+def is_inverted(name: str, low: bytes | None, high: bytes | None) -> bool:
+    """Whether the range of keys is empty because its ends are the wrong way round, which is worth a warning."""
+    if low is None or high is None or low <= high:
+        return False
+    logger.warning(
+        "Store %s: the range is empty, its first key comes after its last. The order is that of the serialized "
+        "bytes, which is not that of negative numbers.",
+        name,
+    )
+    return True

@@ -1,0 +1,209 @@
+"""Window stores: values by key and the start of a time window, plain or with timestamps."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from headrace.duration import MAX_MILLIS
+from headrace.record import NO_HEADERS, RecordContext, ValueAndTimestamp
+from headrace.serdes.forms.timestamped import pack_timestamped, timestamp_of, unpack_timestamped
+from headrace.serdes.forms.window_key import pack_window_store_key, unpack_window_store_key, window_end
+from headrace.state.environment import StoreEnvironment
+from headrace.state.metadata import load_number, save_number
+from headrace.state.port import OrderedStore
+from headrace.state.segmented import Entries, SegmentedStore
+from headrace.state.store import is_inverted
+from headrace.topology.stores import StoreSpec
+from headrace.windowed import Window, Windowed
+
+_NUMBER = "number"
+_LOGGED_NUMBER = "logged-number"
+_LAST_NUMBER = 0x7FFFFFFF
+_pack_time = struct.Struct(">q").pack
+_unpack_time = struct.Struct(">q").unpack_from
+
+
+class WindowStore(SegmentedStore):
+    """Values by key and window; several for the same key and window where duplicates are retained."""
+
+    __slots__ = ("_duplicates", "_logged_number", "_number", "_saved_numbers", "_size")
+
+    def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
+        super().__init__(spec, ordered, environment)
+        self._size = spec.window_size_ms
+        self._duplicates = spec.retain_duplicates
+        self._number = load_number(ordered, _NUMBER, 0)
+        """Tells duplicates apart: the number of the last value put, 0 where duplicates are not retained."""
+        self._logged_number = load_number(ordered, _LOGGED_NUMBER, 0)
+        self._saved_numbers = (self._number, self._logged_number)
+
+    def put(self, key: Any, value: Any, start: int, context: RecordContext) -> None:
+        """Sets the value of the key in the window that starts then; None deletes it."""
+        self._put_window(self._key(key), self._serialize_value(value), start, context)
+
+    def fetch_one(self, key: Any, start: int) -> Any:
+        """The value of the key in the window that starts then."""
+        packed = pack_window_store_key(self._key(key), start, self._number)
+        value = self._get(self._store_key(packed, start), start)
+        return None if value is None else self._value_of(value)
+
+    def fetch(self, key: Any, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, Any]]:
+        """Start and value of the key's windows that start within these times, both included."""
+        return self._fetch(self._key(key), self._earliest(from_ms), min(to_ms, MAX_MILLIS), reverse)
+
+    def fetch_range(
+        self, key_from: Any, key_to: Any, from_ms: int, to_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[Windowed[Any], Any]]:
+        """The windows within these times of the keys from one to another, all ends included."""
+        low = None if key_from is None else self._serialize_key(key_from)
+        high = None if key_to is None else self._serialize_key(key_to)
+        if is_inverted(self.name, low, high):
+            return iter(())
+        return self._read(self._search(from_ms, to_ms, reverse), low, high)
+
+    def fetch_all(self, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[Windowed[Any], Any]]:
+        """The windows of all keys that start within these times, both included."""
+        return self._read(self._search(from_ms, to_ms, reverse))
+
+    def fetch_all_by_time(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Any]]:
+        """The windows of all keys that start within these times: by segment, start, key."""
+        return self._read(self._search_by_time(from_ms, to_ms))
+
+    def all(self, *, reverse: bool = False) -> Iterator[tuple[Windowed[Any], Any]]:
+        """Every window: by segment, key and start, or by segment, start and key in a store ordered by time."""
+        return self._read(self._search(0, MAX_MILLIS, reverse))
+
+    def flush(self) -> None:
+        """Lets through what the cache holds back, and keeps what the store must know when it is opened again."""
+        super().flush()
+        numbers = (self._number, self._logged_number)
+        if numbers != self._saved_numbers:
+            save_number(self._ordered, _NUMBER, self._number)
+            save_number(self._ordered, _LOGGED_NUMBER, self._logged_number)
+            self._saved_numbers = numbers
+
+    def _put_window(self, key: bytes, value: bytes | None, start: int, context: RecordContext) -> None:
+        if not self._duplicates:
+            self._put(pack_window_store_key(key, start, 0), start, value, context)
+            return
+        # Nothing tells which of the duplicates a deletion means, so it is only logged. The changelog
+        # counts for itself, deletions included.
+        if value is not None:
+            self._number = (self._number + 1) & _LAST_NUMBER
+            self._add(pack_window_store_key(key, start, self._number), start, value, context)
+        self._logged_number = (self._logged_number + 1) & _LAST_NUMBER
+        self._log_update(pack_window_store_key(key, start, self._logged_number), value, context)
+
+    def _add(self, key: bytes, start: int, value: bytes, context: RecordContext) -> None:
+        if start > self._stream_time:
+            self._stream_time = start
+        segment = self._segments.id_of(start)
+        if self._segments.admit(segment, self._stream_time):
+            self._write(self._segments.prefix(segment) + key, value)
+        elif self._dropped is not None:
+            self._dropped(context, f"store {self.name}: expired segment")
+
+    def _fetch(self, key: bytes, earliest: int, latest: int, reverse: bool) -> Iterator[tuple[int, Any]]:
+        if latest < earliest:
+            return
+        low = pack_window_store_key(key, earliest, 0)
+        high = pack_window_store_key(key, latest, _LAST_NUMBER) + b"\x00"
+        length = 8 + len(key) + 12
+        value_of = self._value_of
+        for segment in self._segments.between(earliest, latest, reverse=reverse):
+            prefix = self._segments.prefix(segment)
+            for found, value in self._ordered.range(prefix + low, prefix + high, reverse=reverse):
+                # All keys of the range begin with this one; the longer ones are others.
+                if len(found) != length:
+                    continue
+                start: int = _unpack_time(found, length - 12)[0]
+                if earliest <= start <= latest and not self._is_hidden(found, start):
+                    yield start, value_of(value)
+
+    def _search(self, from_ms: int, to_ms: int, reverse: bool) -> Entries:
+        if self._by_time:
+            entries = self._search_by_time(from_ms, to_ms)
+            return iter(list(entries)[::-1]) if reverse else entries
+        return self._search_by_key(from_ms, to_ms, reverse)
+
+    def _search_by_key(self, from_ms: int, to_ms: int, reverse: bool) -> Entries:
+        earliest, latest = self._earliest(from_ms), min(to_ms, MAX_MILLIS)
+        if latest < earliest:
+            return
+        for segment in self._segments.between(earliest, latest, reverse=reverse):
+            for found, value in self._segment(segment, reverse):
+                start: int = _unpack_time(found, len(found) - 12)[0]
+                if earliest <= start <= latest and not self._is_hidden(found, start):
+                    yield found, value
+
+    def _search_by_time(self, from_ms: int, to_ms: int) -> Entries:
+        earliest, latest = self._earliest(from_ms), min(to_ms, MAX_MILLIS)
+        if latest < earliest:
+            return
+        end = None if latest == MAX_MILLIS else _pack_time(latest + 1)
+        for segment in self._segments.between(earliest, latest):
+            for found, value in self._segment_by_time(segment, _pack_time(earliest), end):
+                if not self._is_hidden(found, _unpack_time(found, len(found) - 12)[0]):
+                    yield found, value
+
+    def _read(
+        self, entries: Entries, low: bytes | None = None, high: bytes | None = None
+    ) -> Iterator[tuple[Windowed[Any], Any]]:
+        value_of, windowed = self._value_of, self._windowed
+        for found, value in entries:
+            key, start, _ = unpack_window_store_key(found[8:])
+            if (low is None or key >= low) and (high is None or key <= high):
+                yield windowed(key, start), value_of(value)
+
+    def _windowed(self, key: bytes, start: int) -> Windowed[Any]:
+        return Windowed(self._deserialize_key(key), Window(start, window_end(start, self._size)))
+
+    def _let_through(self, key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
+        super()._let_through(key[8:], new, old, context)
+
+    def _listener_key(self, key: bytes) -> Windowed[Any]:
+        packed, start, _ = unpack_window_store_key(key)
+        return self._windowed(packed, start)
+
+    def _listener_value(self, value: bytes) -> Any:
+        return self._value_of(value)
+
+    def _value_of(self, value: bytes) -> Any:
+        return self._deserialize_value(value)
+
+    def _index_key(self, store_key: bytes) -> bytes:
+        segment = int.from_bytes(store_key[:8], "big")
+        return b"".join((self._segments.index_prefix(segment), store_key[-12:-4], store_key[8:-12], store_key[-4:]))
+
+    def _main_key(self, index_key: bytes) -> bytes:
+        segment = int.from_bytes(index_key[:8], "big") & MAX_MILLIS
+        return b"".join((self._segments.prefix(segment), index_key[16:-4], index_key[8:16], index_key[-4:]))
+
+
+class TimestampedWindowStore(WindowStore):
+    """Values with timestamps by key and window; each value read is a `ValueAndTimestamp`."""
+
+    __slots__ = ()
+
+    def put(  # type: ignore[override]
+        self, key: Any, value: Any, timestamp: int, start: int, context: RecordContext
+    ) -> None:
+        """Sets the value of the key in the window that starts then; None deletes it."""
+        packed = self._serialize_value(value)
+        self._put_window(
+            self._key(key), None if packed is None else pack_timestamped(packed, timestamp), start, context
+        )
+
+    def _log_update(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
+        if self._log is None:
+            return
+        if value is None:
+            self._log(key, None, context.timestamp, NO_HEADERS)
+        else:
+            self._log(key, value[8:], timestamp_of(value), NO_HEADERS)
+
+    def _value_of(self, value: bytes) -> ValueAndTimestamp:
+        plain, timestamp = unpack_timestamped(value)
+        return ValueAndTimestamp(self._deserialize_value(plain), timestamp)

@@ -1,0 +1,73 @@
+"""Schedules of punctuations, in the order in which they are due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headrace.task.priority_queue import PriorityQueue
+
+Punctuate = Callable[[str, int, Callable[[int], None]], None]
+"""Runs a punctuation: node, timestamp, the user's function."""
+
+
+class Schedule:
+    """A function of a node that is called each time its clock has moved by the interval."""
+
+    __slots__ = ("callback", "interval", "is_cancelled", "node", "timestamp")
+
+    def __init__(self, node: str, timestamp: int, interval: int, callback: Callable[[int], None]) -> None:
+        self.node = node
+        self.timestamp = timestamp
+        """When it is due next."""
+        self.interval = interval
+        self.callback = callback
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """Ends the schedule."""
+        self.is_cancelled = True
+
+    def move_on(self, now: int) -> None:
+        """Makes it due at the first whole interval after `now`; what was missed is not caught up on."""
+        due = self.timestamp + self.interval
+        if now >= due:
+            missed = (now - self.timestamp) // self.interval
+            due = self.timestamp + (missed + 1) * self.interval
+        self.timestamp = due
+
+
+class PunctuationQueue:
+    """The schedules of a task that follow one clock."""
+
+    __slots__ = ("_schedules",)
+
+    def __init__(self) -> None:
+        self._schedules: PriorityQueue[Schedule] = PriorityQueue(_due)
+
+    def add(self, schedule: Schedule) -> Schedule:
+        """Adds a schedule."""
+        self._schedules.offer(schedule)
+        return schedule
+
+    def punctuate(self, now: int, run: Punctuate) -> bool:
+        """Runs what is due; answers whether anything was."""
+        schedules = self._schedules
+        punctuated = False
+        schedule = schedules.peek()
+        while schedule is not None and schedule.timestamp <= now:
+            schedules.poll()
+            if not schedule.is_cancelled:
+                run(schedule.node, now, schedule.callback)
+                if not schedule.is_cancelled:
+                    schedule.move_on(now)
+                    schedules.offer(schedule)
+                punctuated = True
+            schedule = schedules.peek()
+        return punctuated
+
+    def __len__(self) -> int:
+        return len(self._schedules)
+
+
+def _due(schedule: Schedule) -> int:
+    return schedule.timestamp

@@ -1,0 +1,119 @@
+"""The stores of a task: opened in the topology's order, and flushed in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headrace.config import StreamsConfig
+from headrace.errors import HeadraceError, ProcessingFailed, StoreError
+from headrace.record import Headers, RecordContext
+from headrace.state.cache import RecordCache
+from headrace.state.environment import Log, StoreEnvironment
+from headrace.state.open import open_store
+from headrace.state.port import OrderedStore
+from headrace.task.defaults import DefaultSerdes
+from headrace.task.errors import ErrorDesk, Send
+from headrace.topology.nodes import Node, ProcessorNode
+from headrace.topology.stores import StoreSpec
+
+OrderedStores = Callable[[StoreSpec], OrderedStore]
+"""Gives the place where a store keeps its bytes."""
+
+
+class TaskStores:
+    """Opens the stores that the nodes of a task use."""
+
+    def __init__(
+        self,
+        specs: Mapping[str, StoreSpec],
+        nodes: Mapping[str, Node],
+        ordered: OrderedStores,
+        config: StreamsConfig,
+        application_id: str,
+        partition: int,
+        send: Send,
+        clock: Callable[[], int],
+        errors: ErrorDesk,
+    ) -> None:
+        self._application_id = application_id
+        self._partition = partition
+        self._send = send
+        self._clock = clock
+        self._errors = errors
+        cache = RecordCache(config.cache_max_bytes) if config.cache_max_bytes > 0 else None
+        serdes = DefaultSerdes(config)
+        self.specs: dict[str, StoreSpec] = {}
+        """The stores with all their serdes."""
+        self._stores: dict[str, Any] = {}
+        users = _first_users(nodes)
+        for name, spec in specs.items():
+            if name not in users:
+                continue
+            self.specs[name] = spec = serdes.of_store(spec, users[name])
+            environment = StoreEnvironment(
+                log=self._log_of(spec), cache=None if spec.is_global else cache, dropped=self._dropped_of(name)
+            )
+            self._stores[name] = open_store(spec, ordered(spec), environment)
+        self._flushes = tuple(
+            (name, store.flush) for name, store in self._stores.items() if not self.specs[name].is_global
+        )
+
+    def __getitem__(self, name: str) -> Any:
+        found = self._stores.get(name)
+        if found is None:
+            raise StoreError(f"The task has no store {name}; its stores: {', '.join(self._stores) or 'none'}")
+        return found
+
+    def flush(self) -> None:
+        """Lets through what the caches hold back, store by store; an error is raised after the last one."""
+        first: Exception | None = None
+        for name, flush in self._flushes:
+            try:
+                flush()
+            except Exception as error:
+                first = first or _flush_error(name, error)
+        if first is not None:
+            raise first
+
+    def flush_global(self) -> None:
+        """Has the global stores keep what they must know when they are opened again."""
+        for name, spec in self.specs.items():
+            if spec.is_global:
+                self._stores[name].flush()
+
+    def close(self) -> None:
+        """Closes all stores."""
+        for store in self._stores.values():
+            store.close()
+
+    def _log_of(self, spec: StoreSpec) -> Log | None:
+        if spec.is_global or not spec.logging or spec.changelog_topic is not None:
+            return None
+        topic = f"{self._application_id}-{spec.name}-changelog"
+        send, partition, clock = self._send, self._partition, self._clock
+
+        def log(key: bytes, value: bytes | None, timestamp: int | None, headers: Headers) -> None:
+            send(topic, key, value, clock() if timestamp is None else timestamp, headers, partition)
+
+        return log
+
+    def _dropped_of(self, name: str) -> Callable[[RecordContext, str], None]:
+        return lambda context, reason: self._errors.drop(name, context, reason)
+
+
+def _first_users(nodes: Mapping[str, Node]) -> dict[str, Node]:
+    users: dict[str, Node] = {}
+    for node in nodes.values():
+        if isinstance(node, ProcessorNode):
+            for store in node.stores:
+                users.setdefault(store, node)
+    return users
+
+
+def _flush_error(store: str, error: Exception) -> Exception:
+    if isinstance(error, HeadraceError):
+        return error
+    failed = ProcessingFailed(f"Failed to flush the cache of store {store}: {type(error).__name__}: {error}")
+    failed.__cause__ = error
+    return failed

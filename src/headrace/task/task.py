@@ -1,0 +1,335 @@
+"""The task: takes the records of its partitions in order and runs them through its nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from headrace.config import StreamsConfig
+from headrace.errors import HeadraceError, ProcessingFailed, ProductionFailed, StreamsError
+from headrace.operators.compiler import compile_operation
+from headrace.operators.operator import Forward, Operator
+from headrace.processor.punctuation import PunctuationType
+from headrace.record import RecordContext
+from headrace.task.defaults import DefaultSerdes
+from headrace.task.errors import ErrorDesk, Send
+from headrace.task.node_context import NodeContext
+from headrace.task.punctuation import PunctuationQueue, Schedule
+from headrace.task.record_queue import PartitionGroup, RawRecord, RecordQueue
+from headrace.task.sink import make_sink
+from headrace.task.stores import OrderedStores, TaskStores
+from headrace.task.wiring import children_of, forward_to_all
+from headrace.timestamps import WallclockTimestampExtractor, extractor_of
+from headrace.topology.nodes import ProcessorNode, SinkNode, SourceNode
+from headrace.topology.stores import StoreSpec
+from headrace.topology.topology import Topology
+
+Clock = Callable[[], int]
+"""The wall clock in milliseconds."""
+
+
+class Task:
+    """Nodes of a topology at work on one partition, or the whole topology in the test driver."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: StreamsConfig,
+        *,
+        application_id: str,
+        ordered: OrderedStores,
+        send: Send,
+        clock: Clock,
+        task_id: str = "0_0",
+        partition: int = 0,
+        nodes: Iterable[str] | None = None,
+        partitions: Callable[[str], int] = lambda topic: 1,
+    ) -> None:
+        self.application_id = application_id
+        self.task_id = task_id
+        self.partition = partition
+        self.clock = clock
+        self.global_nodes = topology.global_nodes
+        self.shared: dict[str, Any] = {}
+        self.metadata: dict[str, int] = {}
+        """Numbers that operators keep from commit to commit."""
+        self.commit_needed = False
+        self.commit_requested = False
+        self.errors = ErrorDesk(config, task_id, send)
+        self._config = config
+        self._send = send
+        self._partitions = partitions
+        self._internal_topics = frozenset(topology.internal_topics)
+        chosen = None if nodes is None else self.global_nodes.union(nodes)
+        self._nodes = {name: node for name, node in topology.nodes.items() if chosen is None or name in chosen}
+        self._serdes = DefaultSerdes(config)
+        self._stores = TaskStores(
+            topology.stores, self._nodes, ordered, config, application_id, partition, send, clock, self.errors
+        )
+        self._operators: dict[str, Operator] = {}
+        self._contexts: dict[str, NodeContext] = {}
+        self._global_queues: dict[str, RecordQueue] = {}
+        self._patterns: list[tuple[SourceNode, RecordQueue]] = []
+        self._group = PartitionGroup({})
+        self._stream_schedules = PunctuationQueue()
+        self._system_schedules = PunctuationQueue()
+        self._build()
+        self._init()
+
+    # --- records -----------------------------------------------------------------------------------------------
+
+    @property
+    def buffered(self) -> int:
+        """How many records wait."""
+        return self._group.buffered
+
+    @property
+    def stream_time(self) -> int:
+        """The largest timestamp of the records processed so far, -1 before the first."""
+        return self._group.stream_time
+
+    def queue_of(self, topic: str) -> RecordQueue | None:
+        """The queue that takes the records of the topic, by its name or by a source's pattern."""
+        queue = self._group.queues.get(topic)
+        if queue is not None:
+            return queue
+        for source, queue in self._patterns:
+            if source.pattern is not None and source.pattern.fullmatch(topic):
+                return queue
+        return None
+
+    def global_queue_of(self, topic: str) -> RecordQueue | None:
+        """The queue of a global table's topic, to pass to `update_global`."""
+        return self._global_queues.get(topic)
+
+    def add(self, queue: RecordQueue, record: RawRecord) -> None:
+        """Lets a record wait in its queue; the first one there is deserialized and gets its time at once."""
+        self._group.add(queue, record)
+
+    def process_one(self) -> bool:
+        """Processes the next record; answers whether there was one."""
+        taken = self._group.take()
+        if taken is None:
+            return False
+        queue, (key, value, context, is_skipped) = taken
+        if not is_skipped:
+            self._run(queue, key, value, context)
+        self.commit_needed = True
+        return True
+
+    def update_global(self, queue: RecordQueue, record: RawRecord) -> None:
+        """Brings a record of a global table's topic into its store."""
+        queue.add(record)
+        key, value, context, is_skipped = queue.poll()
+        if not is_skipped:
+            self._run(queue, key, value, context)
+        self._stores.flush_global()
+
+    def _run(self, queue: RecordQueue, key: Any, value: Any, context: RecordContext) -> None:
+        try:
+            queue.process(key, value, context)
+        except ProcessingFailed as failed:
+            # Kafka Streams passes a failed sink through the handlers of the nodes above it; users look for the sink.
+            cause = failed.__cause__
+            if isinstance(cause, ProductionFailed):
+                raise cause from cause.__cause__
+            raise
+        except StreamsError:
+            raise
+        except Exception as error:
+            raise self.errors.unguarded(self._nodes[queue.node], context, error) from error
+
+    # --- punctuation -------------------------------------------------------------------------------------------
+
+    def schedule(
+        self,
+        node: str,
+        interval_ms: int,
+        kind: PunctuationType,
+        callback: Callable[[int], None],
+        start_ms: int | None = None,
+    ) -> Schedule:
+        """Has a function of a node called at intervals."""
+        by_stream_time = kind is PunctuationType.STREAM_TIME
+        now = self.stream_time if by_stream_time else self.clock()
+        first = start_ms if start_ms is not None else 0 if by_stream_time else now + interval_ms
+        schedule = Schedule(node, first, interval_ms, callback)
+        if start_ms is not None and start_ms < now:
+            schedule.move_on(now)
+        return (self._stream_schedules if by_stream_time else self._system_schedules).add(schedule)
+
+    def punctuate_stream_time(self) -> bool:
+        """Runs what is due by stream time; answers whether anything was."""
+        stream_time = self._group.stream_time
+        if not len(self._stream_schedules) or stream_time < 0:
+            return False
+        return self._punctuated(self._stream_schedules.punctuate(stream_time, self._punctuate))
+
+    def punctuate_system_time(self) -> bool:
+        """Runs what is due by the wall clock; answers whether anything was."""
+        return self._punctuated(self._system_schedules.punctuate(self.clock(), self._punctuate))
+
+    def _punctuated(self, punctuated: bool) -> bool:
+        if punctuated:
+            self.commit_needed = True
+        return punctuated
+
+    def _punctuate(self, node: str, timestamp: int, callback: Callable[[int], None]) -> None:
+        context = RecordContext(timestamp)
+        host = self._contexts[node]
+        host.current = context
+        try:
+            callback(timestamp)
+        except ProcessingFailed as failed:
+            raise ProcessingFailed(f"Exception caught while punctuating node {node}: {failed}") from failed.__cause__
+        except Exception as error:
+            self.errors.not_processed(self._nodes[node], None, context, error)
+        finally:
+            host.current = None
+
+    # --- commit, state and the end -----------------------------------------------------------------------------
+
+    def commit(self) -> bool:
+        """Flushes the caches; answers whether there was anything to commit."""
+        needed = self.commit_needed
+        if needed:
+            self._stores.flush()
+        self.commit_needed = self.commit_requested = False
+        return needed
+
+    def store(self, name: str) -> Any:
+        """The typed store of that name."""
+        return self._stores[name]
+
+    @property
+    def specs(self) -> dict[str, StoreSpec]:
+        """The stores of the task as data, with all their serdes."""
+        return self._stores.specs
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """How many records were dropped, by reason."""
+        return self.errors.dropped
+
+    def snapshot(self) -> dict[str, Any]:
+        """What the task must know, beside its stores, to go on later: times and the operators' numbers."""
+        operators = {
+            name: operator.snapshot() for name, operator in self._operators.items() if hasattr(operator, "snapshot")
+        }
+        return {
+            "stream_time": self._group.stream_time,
+            "partition_times": {topic: queue.partition_time for topic, queue in self._group.queues.items()},
+            "metadata": dict(self.metadata),
+            "operators": operators,
+        }
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        """Goes on where a snapshot was taken."""
+        self._group.stream_time = snapshot["stream_time"]
+        for topic, time in snapshot["partition_times"].items():
+            if topic in self._group.queues:
+                self._group.queues[topic].partition_time = time
+        self.metadata.update(snapshot["metadata"])
+        for name, state in snapshot["operators"].items():
+            operator: Any = self._operators[name]
+            operator.restore(state)
+
+    def close(self) -> None:
+        """Closes the nodes in order, then the stores; an error is raised after the last one."""
+        first: Exception | None = None
+        for name, operator in self._operators.items():
+            try:
+                operator.close()
+            except Exception as error:
+                first = first or _failed("close", name, error)
+        self._group.clear()
+        self._stores.close()
+        if first is not None:
+            raise first
+
+    # --- building ----------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        children = children_of(self._nodes)
+        processes: dict[str, Forward] = {}
+        built: list[tuple[ProcessorNode, Operator]] = []
+        for name in reversed(self._nodes):
+            node = self._nodes[name]
+            targets = {child: processes[child] for child in children[name]}
+            forward = forward_to_all(processes[child] for child in children[name])
+            if isinstance(node, SourceNode):
+                self._add_source(node, forward)
+            elif isinstance(node, SinkNode):
+                processes[name] = self._sink(node)
+            else:
+                operator = compile_operation(self._serdes.of_operation(node.operation, node))
+                operator.forward = forward
+                self._contexts[name] = NodeContext(self, node, targets)
+                built.append((node, operator))
+                is_global = name in self.global_nodes
+                processes[name] = operator.process if is_global else self.errors.guard(node, operator.process)
+        self._operators = {node.name: operator for node, operator in reversed(built)}
+        self._group.queues = dict(reversed(self._group.queues.items()))
+        self._patterns.reverse()
+
+    def _add_source(self, node: SourceNode, forward: Forward) -> None:
+        key, value = self._serdes.of_node(node)
+        is_global = node.name in self.global_nodes
+        extractor = extractor_of(node.timestamp_extractor or self._config.default_timestamp_extractor)
+        if isinstance(extractor, WallclockTimestampExtractor) and extractor.clock is None:
+            extractor = WallclockTimestampExtractor(self.clock)
+
+        def queue() -> RecordQueue:
+            return RecordQueue(
+                node.name,
+                key.deserialize,
+                value.deserialize,
+                _metadata_timestamp if is_global else extractor,
+                self.errors.not_deserialized_globally if is_global else self.errors.not_deserialized,
+                self._skip,
+                forward,
+            )
+
+        queues = self._global_queues if is_global else self._group.queues
+        if node.pattern is not None:
+            self._patterns.append((node, queue()))
+            queues[node.pattern.pattern] = self._patterns[-1][1]
+        for topic in reversed(node.topics):
+            queues[self.topic_name(topic)] = queue()
+
+    def _sink(self, node: SinkNode) -> Forward:
+        topic = None if callable(node.topic) else self.topic_name(node.topic)
+        return make_sink(node, topic, self._serdes.of_node(node), self._send, self.errors, self._partitions)
+
+    def topic_name(self, topic: str) -> str:
+        """The name of the topic in Kafka: internal ones begin with the application's id."""
+        return f"{self.application_id}-{topic}" if topic in self._internal_topics else topic
+
+    def _skip(self, record: RawRecord, reason: str) -> None:
+        context = RecordContext(record.timestamp, record.headers, record.topic, record.partition, record.offset)
+        self.errors.drop("source", context, reason)
+
+    def _init(self) -> None:
+        for name, operator in self._operators.items():
+            context = self._contexts[name]
+            context.current = RecordContext(self.clock())
+            try:
+                operator.init(context)
+            except HeadraceError:
+                raise
+            except Exception as error:
+                raise _failed("initialize", name, error) from error
+            finally:
+                context.current = None
+
+
+def _metadata_timestamp(record: Any, partition_time: int) -> int:
+    timestamp: int = record.timestamp
+    return timestamp
+
+
+def _failed(verb: str, node: str, error: Exception) -> Exception:
+    failed = ProcessingFailed(f"Failed to {verb} node {node}: {type(error).__name__}: {error}")
+    failed.__cause__ = error
+    return failed

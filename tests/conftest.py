@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from py4j.java_gateway import JavaGateway, JVMView
+
+from tests.oracle.gateway import kafka_streams_gateway
+
+
+@pytest.fixture(scope="session")
+def gateway() -> Iterator[JavaGateway]:
+    """A JVM with Kafka Streams, started with the first test that asks for it."""
+    with kafka_streams_gateway() as gateway:
+        yield gateway
+
+
+@pytest.fixture(scope="session")
+def jvm(gateway: JavaGateway) -> JVMView:
+    """The classes of that JVM: `jvm.org.apache.kafka.streams.StreamsBuilder()`."""
+    return gateway.jvm

@@ -1,0 +1,1 @@
+"""Kafka Streams itself, driven from Python, as the judge of what is right."""

@@ -1,0 +1,1 @@
+"""The scenarios, a file a topic."""
