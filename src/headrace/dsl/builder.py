@@ -13,6 +13,7 @@ from headrace.dsl.stream import KStream
 from headrace.dsl.table import GlobalKTable, KTable
 from headrace.dsl.table_logic import SourceTable
 from headrace.errors import TopologyError
+from headrace.timestamps import extractor_of
 from headrace.topology import Topology
 from headrace.topology.functions import check_arity
 from headrace.topology.location import caller_location
@@ -102,7 +103,7 @@ def _checked(consumed: Consumed | None) -> Consumed:
         )
     if options.timestamp_extractor is not None:
         what = "Consumed timestamp_extractor"
-        check_arity(options.timestamp_extractor, what, caller_location(), "record, partition_time")
+        check_arity(extractor_of(options.timestamp_extractor), what, caller_location(), "record, partition_time")
     return options
 
 

@@ -91,6 +91,7 @@ def join_by_foreign_key(
         StoreKind.SUBSCRIPTION,
         Serdes.bytes(),
         subscription,
+        logs_headers=True,
     )
     receive_operation = SubscriptionReceive(store.name, other._key, this._key)
     receive = _node(node_name("-subscription-receive", _PROCESSOR), receive_operation, stores=(store,))

@@ -95,6 +95,7 @@ def window_store(
         store.value,
         retention_ms=_retention(store, least, "window"),
         window_size_ms=size,
+        time_ordered=emit is EmitStrategy.ON_WINDOW_CLOSE,
         caching=caching,
         logging=store.options.logging,
     )
@@ -108,6 +109,7 @@ def session_store(store: StoreOptions, windows: SessionWindows, emit: EmitStrate
         store.key,
         store.value,
         retention_ms=_retention(store, windows.gap_ms + windows.grace_ms, "session"),
+        time_ordered=emit is EmitStrategy.ON_WINDOW_CLOSE,
         caching=store.options.caching and emit is not EmitStrategy.ON_WINDOW_CLOSE,
         logging=store.options.logging,
     )

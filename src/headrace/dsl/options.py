@@ -26,7 +26,7 @@ class Consumed:
     key: Serde[Any] | None = None
     value: Serde[Any] | None = None
     timestamp_extractor: TimestampExtractor | None = None
-    offset_reset: str | None = None
+    offset_reset: str | None = "earliest"
     name: str | None = None
 
 

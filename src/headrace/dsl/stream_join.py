@@ -144,5 +144,6 @@ def _window_store(name: str, key: SerdeRef, value: SerdeRef, windows: JoinWindow
         retention_ms=windows.size_ms + windows.grace_ms,
         window_size_ms=windows.size_ms,
         retain_duplicates=True,
+        logs_headers=True,
         logging=logging,
     )

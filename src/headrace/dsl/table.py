@@ -16,7 +16,7 @@ from headrace.dsl.materialize import (
     key_value_store,
     name_store,
 )
-from headrace.dsl.options import Grouped, TableJoined
+from headrace.dsl.options import Grouped, Materialized, TableJoined
 from headrace.dsl.stream import KStream, _store_names
 from headrace.dsl.suppressed import Suppressed
 from headrace.dsl.table_logic import (
@@ -77,10 +77,11 @@ class KTable(Handle):
     ) -> KTable:
         """The rows with the value that `mapper(v)` or `mapper(k, v)` gives."""
         function = value_function(mapper, "map_values", caller_location())
-        store = self._child_store(materialized, "KTABLE-MAPVALUES-")
+        options = as_materialized(materialized)
+        store = self._child_store(options, "KTABLE-MAPVALUES-")
         node_name = self._graph.names.given_or(name, "KTABLE-MAPVALUES-")
         logic = MappedTable(self, function, _spec(store, self._key, None))
-        return self._child(node_name, logic, store, value=None)
+        return self._child(node_name, logic, options, value=None)
 
     def transform_values(
         self,
@@ -92,11 +93,10 @@ class KTable(Handle):
         """The rows with the value that a transformer (`init(ctx)`, `transform(k, v)`, `close()`) gives."""
         check_supplier(supplier, "transform_values", caller_location())
         options = as_materialized(materialized)
-        named = options is not None and options.name is not None
-        store = name_store(options, self._graph.names, "") if options is not None and named else None
+        store = self._child_store(options, None)
         node_name = self._graph.names.given_or(name, "KTABLE-TRANSFORMVALUES-")
         logic = TransformedTable(self, supplier, _spec(store, self._key, None))
-        return self._child(node_name, logic, store, value=None, connect=_store_names(stores))
+        return self._child(node_name, logic, options, value=None, connect=_store_names(stores))
 
     def to_stream(self, key_mapper: Function | None = None, name: str | None = None) -> KStream:
         """The updates of the table as a stream, with the keys that `key_mapper(k, v)` gives if there is one."""
@@ -264,38 +264,38 @@ class KTable(Handle):
         self, predicate: Function, materialized: MaterializedOrName | None, name: str | None, *, negate: bool
     ) -> KTable:
         check_arity(predicate, "filter_not" if negate else "filter", caller_location(), "k, v")
-        store = self._child_store(materialized, "KTABLE-FILTER-")
+        options = as_materialized(materialized)
+        store = self._child_store(options, "KTABLE-FILTER-")
         node_name = self._graph.names.given_or(name, "KTABLE-FILTER-")
         logic = FilteredTable(self, predicate, negate, _spec(store, self._key, self._value))
-        value = store.value if store is not None and store.value is not None else self._value
-        return self._child(node_name, logic, store, value=value, on_versioned=logic.use_versioned_semantics)
+        return self._child(node_name, logic, options, value=self._value, on_versioned=logic.use_versioned_semantics)
 
-    def _child_store(self, materialized: MaterializedOrName | None, prefix: str) -> StoreOptions | None:
-        """The store of a child table. An unnamed one is not made, but uses up a number."""
-        options = as_materialized(materialized)
+    def _child_store(self, options: Materialized | None, prefix: str | None) -> StoreOptions | None:
+        """The store of a child table. An unnamed one is not made, but uses up a number where there is a prefix."""
         if options is None:
             return None
         if options.name is None:
-            self._graph.names.store(prefix)
+            if prefix is not None:
+                self._graph.names.store(prefix)
             return None
-        return name_store(options, self._graph.names, prefix)
+        return name_store(options, self._graph.names, "")
 
     def _child(
         self,
         name: str,
         logic: TableLogic,
-        store: StoreOptions | None,
+        options: Materialized | None,
         *,
         value: SerdeRef,
         connect: Iterable[str] = (),
         on_versioned: Callable[[], None] | None = None,
     ) -> KTable:
         node = self._attach(name, logic.operation, stores=logic.stores, connect=connect, on_versioned=on_versioned)
-        if store is not None:
-            node.output_versioned = store.is_versioned
-        key = store.key if store is not None and store.key is not None else self._key
-        result = store.value if store is not None and store.value is not None else value
-        return KTable(self._graph, node, name, key, result, self._sources, logic=logic)
+        given = options or Materialized()
+        if options is not None:
+            node.output_versioned = given.history_retention is not None
+        args = (self._graph, node, name, given.key or self._key, given.value or value, self._sources)
+        return KTable(*args, logic=logic)
 
 
 class GlobalKTable:

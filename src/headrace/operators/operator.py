@@ -75,6 +75,18 @@ class OperatorContext(Protocol):
         """Counts a record that is dropped, and logs it."""
         ...
 
+    def metadata_get(self, name: str) -> int | None:
+        """A number that the task keeps across restarts."""
+        ...
+
+    def metadata_put(self, name: str, value: int) -> None:
+        """Keeps a number across restarts."""
+        ...
+
+    def processor_context(self, current: Callable[[], RecordContext | None]) -> Any:
+        """The context that a user's own object sees; `current` gives the record being processed."""
+        ...
+
 
 class Operator:
     """What a node does to each record. `forward` is wired by the task before `init`."""
@@ -92,3 +104,10 @@ class Operator:
 
     def close(self) -> None:
         """Releases what the operator holds."""
+
+    def snapshot(self) -> dict[str, int]:
+        """What the operator remembers between records; stores keep their own."""
+        return {}
+
+    def restore(self, snapshot: dict[str, int]) -> None:
+        """Goes on where a snapshot was taken."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.operators.forwarding import sessions_forward_at_once
 from headrace.operators.operator import Operator, OperatorContext
-from headrace.operators.window_close import NEVER, EmittedUntil
+from headrace.operators.window_close import EXPIRED_WINDOW, NEVER, EmittedUntil
 from headrace.record import NO_HEADERS, Change, RecordContext
 from headrace.topology.operations import SessionWindowAggregate
 from headrace.windowed import Window, Windowed
@@ -81,9 +81,7 @@ class SessionWindowAggregateOperator(Operator):
             start = min(start, windowed.window.start)
             end = max(end, windowed.window.end)
         if end < close_time:
-            self.ctx.drop(
-                context, f"expired window [{start},{end}], expiration {close_time}, stream time {self.stream_time}"
-            )
+            self.ctx.drop(context, EXPIRED_WINDOW)
         else:
             if start != end:
                 for windowed, session_aggregate in sessions:
@@ -104,8 +102,6 @@ class SessionWindowAggregateOperator(Operator):
 
     def _emit_closed(self, close_time: int, context: RecordContext) -> None:
         """Forwards the final results of the sessions that have closed since the last time, earliest first."""
-        if not self.emitted.is_before(close_time):
-            return
         first_end, last_end = max(0, self.emitted.close_time), close_time - 1
         if last_end < first_end:
             return

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.operators.time_window import TimeWindowOperator
-from headrace.operators.window_close import NEVER
+from headrace.operators.window_close import EXPIRED_WINDOW, NEVER
 from headrace.record import RecordContext, ValueAndTimestamp
 from headrace.topology.operations import SlidingWindowAggregate
 from headrace.windowed import Window
@@ -33,7 +33,7 @@ class SlidingWindowAggregateOperator(TimeWindowOperator):
             self.stream_time = timestamp
         close_time = self.stream_time - self.grace_ms
         if timestamp + self.size_ms < close_time:
-            self.drop_expired(f"[{timestamp},{timestamp + self.size_ms}]", close_time, context)
+            self.ctx.drop(context, EXPIRED_WINDOW)
             return
         if timestamp < self.size_ms:
             # the final results wait for a later record here, as in Kafka Streams
@@ -125,7 +125,7 @@ class SlidingWindowAggregateOperator(TimeWindowOperator):
         """Adds the record to what a window holds, unless the window is closed."""
         end = start + self.size_ms
         if end < close_time:
-            self.drop_expired(f"[{start},{end}]", close_time, context)
+            self.ctx.drop(context, EXPIRED_WINDOW)
             return
         old, timestamp = stored
         if old is None or timestamp < context.timestamp:

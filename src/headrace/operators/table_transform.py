@@ -16,7 +16,7 @@ class Transformer:
 
     __slots__ = ("_user", "context")
 
-    def __init__(self, supplier: Function, ctx: Any) -> None:
+    def __init__(self, supplier: Function, ctx: OperatorContext) -> None:
         self._user = supplier()
         self.context: RecordContext | None = None
         """The record at work; None in between."""

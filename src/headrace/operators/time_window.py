@@ -62,9 +62,10 @@ class TimeWindowOperator(Operator):
 
     def emit_closed(self, close_time: int, context: RecordContext) -> None:
         """Forwards the final results of the windows that have closed since the last time, earliest first."""
-        if not self.emitted.is_before(close_time):
+        emitted_until = self.emitted.close_time
+        if emitted_until != NEVER and emitted_until >= close_time:
             return
-        starts = self.starts_to_emit(close_time, self.emitted.close_time)
+        starts = self.starts_to_emit(close_time, emitted_until)
         if starts is None:
             return
         first, last = starts
@@ -82,7 +83,3 @@ class TimeWindowOperator(Operator):
         """Forwards an update of a window."""
         change = Change(new, old if self.send_old else None)
         self.forward(Windowed(key, window), change, context.at(timestamp))
-
-    def drop_expired(self, window: str, close_time: int, context: RecordContext) -> None:
-        """Drops a record that came too late for a window."""
-        self.ctx.drop(context, f"expired window {window}, expiration {close_time}, stream time {self.stream_time}")

@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.duration import MAX_MILLIS
 from headrace.operators.time_window import TimeWindowOperator
-from headrace.operators.window_close import NEVER
+from headrace.operators.window_close import EXPIRED_WINDOW, NEVER
 from headrace.record import RecordContext
 from headrace.topology.operations import WindowAggregate
 from headrace.windowed import Window
@@ -38,7 +38,7 @@ class WindowAggregateOperator(TimeWindowOperator):
         for start in self.starts_for(timestamp):
             end = start + self.size_ms
             if end <= close_time:
-                self.drop_expired(f"[{start},{end})", close_time, context)
+                self.ctx.drop(context, EXPIRED_WINDOW)
                 continue
             new_timestamp = timestamp
             stored = store.fetch_one(key, start)

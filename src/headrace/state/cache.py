@@ -7,7 +7,7 @@ eviction takes along is as in Kafka Streams.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from headrace.record import RecordContext
 
@@ -53,6 +53,26 @@ class StoreCache:
         if entry is not None:
             self.entries.move_to_end(key)
         return entry
+
+    def touched(
+        self, found: Iterator[tuple[bytes, bytes]], low: bytes | None, high: bytes | None, reverse: bool
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """What a search of this range finds; entries count as used when their turn comes, deletions held back too."""
+        entries = self.entries
+        deleted = [
+            key
+            for key, update in self.dirty.items()
+            if update[0] is None and (low is None or key >= low) and (high is None or key < high)
+        ]
+        deleted.sort(reverse=not reverse)
+        for key, value in found:
+            while deleted and (deleted[-1] > key if reverse else deleted[-1] < key):
+                self.get(deleted.pop())
+            if key in entries:
+                entries.move_to_end(key)
+            yield key, value
+        while deleted:
+            self.get(deleted.pop())
 
     def put(self, key: bytes, value: bytes | None, before: bytes | None, context: RecordContext) -> None:
         """Holds an update back; `before` is the value it replaces, if the key is not held back already."""
@@ -132,11 +152,13 @@ class StoreCache:
 
     def _let_through(self, updates: list[tuple[bytes, tuple[bytes | None, bytes | None, RecordContext]]]) -> None:
         write = self._write
+        deleted: list[bytes] = []
         for key, (value, before, context) in updates:
             write(key, value, before, context)
-        entries = self.entries
-        for key, (value, _, _) in updates:
-            if value is None and key not in self.dirty:
-                entry = entries.pop(key, None)
+            if value is None:
+                deleted.append(key)
+        for key in deleted:
+            if key not in self.dirty:
+                entry = self.entries.pop(key, None)
                 if entry is not None:
                     self.size -= entry[1]

@@ -59,13 +59,13 @@ class BytesKeyValueStore(Store):
         last = None if high is None else self._serialize_key(high)
         if is_inverted(self.name, first, last):
             return iter(())
-        return self._ordered.range(first, None if last is None else last + b"\x00", reverse=reverse)
+        return self._scan(first, None if last is None else last + b"\x00", reverse)
 
     def _with_prefix(self, prefix: Any, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         if prefix is None:
             raise self.null("prefix")
         first = prefix if isinstance(prefix, bytes) else self._serialize_key(prefix)
-        return self._ordered.range(first, after_prefix(first), reverse=reverse)
+        return self._scan(first, after_prefix(first), reverse)
 
 
 class KeyValueStore(BytesKeyValueStore):
@@ -108,7 +108,7 @@ class KeyValueStore(BytesKeyValueStore):
 
     def all(self, *, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
         """Every key and value, in the order of the serialized keys."""
-        return self._read(self._ordered.range(None, None, reverse=reverse))
+        return self._read(self._scan(None, None, reverse))
 
     def range(self, low: Any, high: Any, *, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
         """The keys from `low` to `high`, both included; None leaves an end open."""
@@ -131,7 +131,7 @@ class TimestampedKeyValueStore(BytesKeyValueStore):
 
     def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
         self._expiring = None if spec.ttl_ms is None else ExpiringStore(ordered, spec.ttl_ms)
-        super().__init__(spec, self._expiring or ordered, environment)
+        super().__init__(spec, ordered if self._expiring is None else self._expiring, environment)
 
     def get(self, key: Any) -> ValueAndTimestamp | None:
         """The value of the key, and its time."""
@@ -171,7 +171,7 @@ class TimestampedKeyValueStore(BytesKeyValueStore):
 
     def all(self, *, reverse: bool = False) -> Iterator[tuple[Any, ValueAndTimestamp]]:
         """Every key and value, in the order of the serialized keys."""
-        return self._read(self._ordered.range(None, None, reverse=reverse))
+        return self._read(self._scan(None, None, reverse))
 
     def range(self, low: Any, high: Any, *, reverse: bool = False) -> Iterator[tuple[Any, ValueAndTimestamp]]:
         """The keys from `low` to `high`, both included; None leaves an end open."""
@@ -206,9 +206,9 @@ class TimestampedKeyValueStore(BytesKeyValueStore):
         if self._log is None:
             return
         if value is None:
-            self._log(key, None, context.timestamp, NO_HEADERS)
+            self._log(key, None, context.timestamp, self._logged_headers(context))
         else:
-            self._log(key, value[8:], timestamp_of(value), NO_HEADERS)
+            self._log(key, value[8:], timestamp_of(value), self._logged_headers(context))
 
     def _listener_value(self, value: bytes) -> ValueAndTimestamp:
         plain, timestamp = unpack_timestamped(value)

@@ -23,13 +23,16 @@ class SegmentedStore(Store):
     An entry that the cache still has is seen although it is too old, as in Kafka Streams.
     """
 
-    __slots__ = ("_by_time", "_retention", "_saved_stream_time", "_segments", "_stream_time")
+    __slots__ = ("_by_time", "_flushed_time", "_retention", "_saved_stream_time", "_segments", "_stream_time")
 
     def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
         super().__init__(spec, ordered, environment)
         self._retention = spec.retention_ms
+        """An entry is seen while its time is later than the stream time less this."""
         self._stream_time = self._saved_stream_time = load_number(ordered, _STREAM_TIME, -1)
-        self._by_time: bool = getattr(spec, "time_ordered", False)
+        self._flushed_time = self._stream_time
+        """The stream time of what the cache has let through: older values are gone by then."""
+        self._by_time: bool = spec.time_ordered
         cache = self._cache
         self._segments = Segments(
             ordered,
@@ -82,7 +85,7 @@ class SegmentedStore(Store):
                 self._write(store_key, value)
             self._log_update(key, value, context)
             return
-        before = None if store_key in cache.dirty else self._seen(store_key, time)
+        before = None if store_key in cache.dirty else self._ordered.get(store_key)
         self._write(store_key, value)
         if not alive and value is not None:
             segments.hold(segment)
@@ -99,11 +102,17 @@ class SegmentedStore(Store):
             if self._by_time:
                 ordered.put(self._index_key(store_key), b"")
 
-    def _seen(self, store_key: bytes, time: int) -> bytes | None:
-        cache = self._cache
-        if time > self._stream_time - self._retention or (cache is not None and store_key in cache.entries):
-            return self._ordered.get(store_key)
-        return None
+    def _let_through(self, key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
+        time = self._time_of(key)
+        if time <= self._flushed_time - self._retention:
+            old = None
+        if time > self._flushed_time:
+            self._flushed_time = time
+        super()._let_through(key[8:], new, old, context)
+
+    def _time_of(self, store_key: bytes) -> int:
+        """The time that decides how long an entry is retained."""
+        raise NotImplementedError
 
     def _earliest(self, time: int) -> int:
         """The first time of a search: without a cache nothing is seen before the retention."""
@@ -117,7 +126,7 @@ class SegmentedStore(Store):
         return time <= self._stream_time - self._retention and (cache is None or store_key not in cache.entries)
 
     def _segment(self, segment: int, reverse: bool) -> Entries:
-        return self._ordered.range(self._segments.prefix(segment), self._segments.prefix(segment + 1), reverse=reverse)
+        return self._scan(self._segments.prefix(segment), self._segments.prefix(segment + 1), reverse)
 
     def _segment_by_time(self, segment: int, first: bytes, end: bytes | None) -> Entries:
         """The entries of a segment in the order of time, from one time to before another, both packed."""

@@ -77,7 +77,7 @@ class SessionStore(SegmentedStore):
         length = 8 + len(key) + 16
         for segment in self._segments.between(earliest, MAX_MILLIS, reverse=reverse):
             prefix = self._segments.prefix(segment)
-            for found, value in self._ordered.range(prefix + low, prefix + high, reverse=reverse):
+            for found, value in self._scan(prefix + low, prefix + high, reverse):
                 # All keys of the range begin with this one; the longer ones are others.
                 if len(found) != length:
                     continue
@@ -117,8 +117,8 @@ class SessionStore(SegmentedStore):
             raise self.null("session key")
         return windowed.window
 
-    def _let_through(self, key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
-        super()._let_through(key[8:], new, old, context)
+    def _time_of(self, store_key: bytes) -> int:
+        return unpack_session_key(store_key)[2]
 
     def _listener_key(self, key: bytes) -> Windowed[Any]:
         packed, start, end = unpack_session_key(key)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from headrace.errors import StoreError
-from headrace.record import NO_HEADERS, RecordContext
+from headrace.record import NO_HEADERS, Headers, RecordContext
 from headrace.serdes import Serde
 from headrace.state.environment import StoreEnvironment
 from headrace.state.port import OrderedStore
@@ -29,6 +29,7 @@ class Store:
         "_dropped",
         "_listener",
         "_log",
+        "_logs_headers",
         "_ordered",
         "_send_old",
         "_serialize_key",
@@ -48,6 +49,7 @@ class Store:
         self._deserialize_value: Callable[[bytes], Any] = value.deserialize
         self._ordered = ordered
         self._log = environment.log if spec.logging else None
+        self._logs_headers = spec.logs_headers
         self._dropped = environment.dropped
         self._listener: FlushListener | None = None
         self._send_old = False
@@ -74,6 +76,11 @@ class Store:
     def _on_evicted(self) -> Callable[[bytes], None] | None:
         return None
 
+    def _scan(self, low: bytes | None, high: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        """A range of the ordered store, which counts as a use of the entries that the cache has of it."""
+        found = self._ordered.range(low, high, reverse=reverse)
+        return found if self._cache is None else self._cache.touched(found, low, high, reverse)
+
     def _let_through(self, key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
         listener = self._listener
         if listener is None:
@@ -89,7 +96,10 @@ class Store:
 
     def _log_update(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
         if self._log is not None:
-            self._log(key, value, context.timestamp, NO_HEADERS)
+            self._log(key, value, context.timestamp, self._logged_headers(context))
+
+    def _logged_headers(self, context: RecordContext) -> Headers:
+        return context.headers if self._logs_headers else NO_HEADERS
 
     def _listener_key(self, key: bytes) -> Any:
         return self._deserialize_key(key)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.duration import MAX_MILLIS
-from headrace.record import NO_HEADERS, RecordContext, ValueAndTimestamp
+from headrace.record import RecordContext, ValueAndTimestamp
 from headrace.serdes.forms.timestamped import pack_timestamped, timestamp_of, unpack_timestamped
 from headrace.serdes.forms.window_key import pack_window_store_key, unpack_window_store_key, window_end
 from headrace.state.environment import StoreEnvironment
@@ -33,6 +33,8 @@ class WindowStore(SegmentedStore):
     def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
         super().__init__(spec, ordered, environment)
         self._size = spec.window_size_ms
+        if spec.time_ordered:
+            self._retention += 1
         self._duplicates = spec.retain_duplicates
         self._number = load_number(ordered, _NUMBER, 0)
         """Tells duplicates apart: the number of the last value put, 0 where duplicates are not retained."""
@@ -114,7 +116,7 @@ class WindowStore(SegmentedStore):
         value_of = self._value_of
         for segment in self._segments.between(earliest, latest, reverse=reverse):
             prefix = self._segments.prefix(segment)
-            for found, value in self._ordered.range(prefix + low, prefix + high, reverse=reverse):
+            for found, value in self._scan(prefix + low, prefix + high, reverse):
                 # All keys of the range begin with this one; the longer ones are others.
                 if len(found) != length:
                     continue
@@ -160,8 +162,9 @@ class WindowStore(SegmentedStore):
     def _windowed(self, key: bytes, start: int) -> Windowed[Any]:
         return Windowed(self._deserialize_key(key), Window(start, window_end(start, self._size)))
 
-    def _let_through(self, key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
-        super()._let_through(key[8:], new, old, context)
+    def _time_of(self, store_key: bytes) -> int:
+        time: int = _unpack_time(store_key, len(store_key) - 12)[0]
+        return time
 
     def _listener_key(self, key: bytes) -> Windowed[Any]:
         packed, start, _ = unpack_window_store_key(key)
@@ -200,9 +203,9 @@ class TimestampedWindowStore(WindowStore):
         if self._log is None:
             return
         if value is None:
-            self._log(key, None, context.timestamp, NO_HEADERS)
+            self._log(key, None, context.timestamp, self._logged_headers(context))
         else:
-            self._log(key, value[8:], timestamp_of(value), NO_HEADERS)
+            self._log(key, value[8:], timestamp_of(value), self._logged_headers(context))
 
     def _value_of(self, value: bytes) -> ValueAndTimestamp:
         plain, timestamp = unpack_timestamped(value)

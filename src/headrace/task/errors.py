@@ -139,9 +139,11 @@ class ErrorDesk:
 
     def unguarded(self, node: Node, context: RecordContext, error: Exception) -> ProcessingFailed:
         """The error to raise where no handler is asked."""
-        return ProcessingFailed(
+        failed = ProcessingFailed(
             f"Exception caught in process: {self._where(node, context)}: {type(error).__name__}: {error}"
         )
+        failed.__cause__ = error
+        return failed
 
     # --- production --------------------------------------------------------------------------------------------
 

@@ -28,9 +28,8 @@ class PriorityQueue(Generic[T]):
         """Adds an element."""
         heap = self._heap
         heap.append(element)
-        index = len(heap) - 1
-        if index:
-            self._sift_up(index, element)
+        if len(heap) > 1:
+            self._sift_up(len(heap) - 1, element)
 
     def poll(self) -> T | None:
         """Takes the least element out."""

@@ -65,8 +65,10 @@ class PunctuationQueue:
             schedule = schedules.peek()
         return punctuated
 
-    def __len__(self) -> int:
-        return len(self._schedules)
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is scheduled."""
+        return not len(self._schedules)
 
 
 def _due(schedule: Schedule) -> int:

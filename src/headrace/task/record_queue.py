@@ -30,13 +30,14 @@ class RawRecord(NamedTuple):
     headers: Headers
 
 
-class QueuedRecord(NamedTuple):
-    """A record that is next in its queue; a skipped one stands for those at the end that could not be used."""
+Raw = tuple[str, int, int, int, "bytes | None", "bytes | None", Headers]
+"""The fields of a RawRecord as a plain tuple, which takes a fraction of the time to make."""
 
-    key: Any
-    value: Any
-    context: RecordContext
-    is_skipped: bool = False
+
+class SkippedRecord(RecordContext):
+    """Stands at the head of a queue for records that could not be used, where no other follows them."""
+
+    __slots__ = ()
 
 
 class RecordQueue:
@@ -48,13 +49,15 @@ class RecordQueue:
         "_extractor",
         "_on_failure",
         "_on_skip",
-        "_waiting",
         "_wants_record",
         "head",
         "head_timestamp",
+        "key",
         "node",
         "partition_time",
         "process",
+        "value",
+        "waiting",
     )
 
     def __init__(
@@ -64,7 +67,7 @@ class RecordQueue:
         deserialize_value: Callable[[bytes | None], Any],
         extractor: TimestampExtractor,
         on_failure: Callable[[str, RawRecord, Exception], None],
-        on_skip: Callable[[RawRecord, str], None],
+        on_skip: Callable[[str, RawRecord, str], None],
         process: Callable[[Any, Any, RecordContext], None],
     ) -> None:
         self.node = node
@@ -77,41 +80,28 @@ class RecordQueue:
         self._wants_record = not reads_metadata(extractor)
         self._on_failure = on_failure
         self._on_skip = on_skip
-        self._waiting: deque[RawRecord] = deque()
-        self.head: QueuedRecord | None = None
+        self.waiting: deque[Raw] = deque()
+        self.head: RecordContext | None = None
+        """The record that is next: its context, and beside it its key and value."""
+        self.key: Any = None
+        self.value: Any = None
         self.head_timestamp = UNKNOWN
         self.partition_time = UNKNOWN
 
     def __len__(self) -> int:
-        return len(self._waiting) + (self.head is not None)
-
-    def add(self, record: RawRecord) -> None:
-        """Adds a record at the end."""
-        self._waiting.append(record)
-        if self.head is None:
-            self._advance()
-
-    def poll(self) -> QueuedRecord:
-        """Takes the record at the head out."""
-        taken = self.head
-        assert taken is not None
-        timestamp = self.head_timestamp
-        self.head = None
-        self.head_timestamp = UNKNOWN
-        if timestamp > self.partition_time:
-            self.partition_time = timestamp
-        if self._waiting:
-            self._advance()
-        return taken
+        return len(self.waiting) + (self.head is not None)
 
     def clear(self) -> None:
         """Forgets all records and the time."""
-        self._waiting.clear()
-        self.head = None
+        self.waiting.clear()
+        self.head = self.key = self.value = None
         self.head_timestamp = self.partition_time = UNKNOWN
 
-    def _advance(self) -> None:
-        waiting = self._waiting
+    def advance(self) -> None:
+        """Makes the first record that can be used the head; a skipped one stands there if none can."""
+        waiting = self.waiting
+        self.head = None
+        self.head_timestamp = UNKNOWN
         skipped: RawRecord | None = None
         while waiting:
             raw = waiting.popleft()
@@ -120,23 +110,23 @@ class RecordQueue:
                 key = self._deserialize_key(raw_key)
                 value = self._deserialize_value(raw_value)
             except Exception as error:
-                self._on_failure(self.node, raw, error)
-                skipped = raw
+                skipped = RawRecord(*raw)
+                self._on_failure(self.node, skipped, error)
                 continue
             if timestamp < 0 or self._wants_record:
                 timestamp = self._extract(ConsumedRecord(key, value, timestamp, headers, topic, partition, offset))
                 if timestamp < 0:
-                    self._on_skip(raw, f"negative extracted timestamp {timestamp}")
-                    skipped = raw
+                    skipped = RawRecord(*raw)
+                    self._on_skip(self.node, skipped, f"negative extracted timestamp {timestamp}")
                     continue
-            context = RecordContext(timestamp, headers, topic, partition, offset, raw_key, raw_value)
-            self.head = QueuedRecord(key, value, context)
+            self.key = key
+            self.value = value
+            self.head = RecordContext(timestamp, headers, topic, partition, offset, raw_key, raw_value)
             self.head_timestamp = timestamp
             return
         if skipped is not None:
-            context = RecordContext(UNKNOWN, skipped.headers, skipped.topic, skipped.partition, skipped.offset)
-            self.head = QueuedRecord(None, None, context, True)
-            self.head_timestamp = UNKNOWN
+            self.key = self.value = None
+            self.head = SkippedRecord(UNKNOWN, skipped.headers, skipped.topic, skipped.partition, skipped.offset)
 
     def _extract(self, record: ConsumedRecord) -> int:
         try:
@@ -152,47 +142,46 @@ class RecordQueue:
 class PartitionGroup:
     """The queues of a task: the record with the least timestamp at the head of a queue is next."""
 
-    __slots__ = ("_non_empty", "buffered", "queues", "stream_time")
+    __slots__ = ("non_empty", "queues", "stream_time")
 
-    def __init__(self, queues: dict[str, RecordQueue]) -> None:
-        self.queues = queues
-        self._non_empty: PriorityQueue[RecordQueue] = PriorityQueue(_head_timestamp)
-        self.buffered = 0
-        """How many records wait."""
+    def __init__(self) -> None:
+        self.queues: dict[str, RecordQueue] = {}
+        self.non_empty: PriorityQueue[RecordQueue] = PriorityQueue(_head_timestamp)
         self.stream_time = UNKNOWN
         """The largest timestamp of the records taken so far."""
 
-    def add(self, queue: RecordQueue, record: RawRecord) -> None:
+    def add(self, queue: RecordQueue, record: Raw) -> None:
         """Adds a record to its queue."""
-        before = len(queue)
-        queue.add(record)
-        after = len(queue)
-        self.buffered += after - before
-        if not before and after:
-            self._non_empty.offer(queue)
+        queue.waiting.append(record)
+        if queue.head is None:
+            queue.advance()
+            self.non_empty.offer(queue)
 
-    def take(self) -> tuple[RecordQueue, QueuedRecord] | None:
-        """The next record and its queue."""
-        queue = self._non_empty.poll()
+    def take(self) -> tuple[RecordQueue, Any, Any, RecordContext] | None:
+        """The next record: its queue, key, value and context."""
+        queue = self.non_empty.poll()
         if queue is None:
             return None
-        before = len(queue)
+        context = queue.head
+        assert context is not None
+        taken = queue, queue.key, queue.value, context
         timestamp = queue.head_timestamp
-        record = queue.poll()
-        after = len(queue)
-        self.buffered += after - before
-        if after:
-            self._non_empty.offer(queue)
+        if timestamp > queue.partition_time:
+            queue.partition_time = timestamp
+        if queue.waiting:
+            queue.advance()
+            self.non_empty.offer(queue)
+        else:
+            queue.head = queue.key = queue.value = None
         if timestamp > self.stream_time:
             self.stream_time = timestamp
-        return queue, record
+        return taken
 
     def clear(self) -> None:
         """Forgets all records and the time."""
         for queue in self.queues.values():
             queue.clear()
-        self._non_empty.clear()
-        self.buffered = 0
+        self.non_empty.clear()
         self.stream_time = UNKNOWN
 
 

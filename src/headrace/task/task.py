@@ -16,7 +16,7 @@ from headrace.task.defaults import DefaultSerdes
 from headrace.task.errors import ErrorDesk, Send
 from headrace.task.node_context import NodeContext
 from headrace.task.punctuation import PunctuationQueue, Schedule
-from headrace.task.record_queue import PartitionGroup, RawRecord, RecordQueue
+from headrace.task.record_queue import PartitionGroup, Raw, RawRecord, RecordQueue, SkippedRecord
 from headrace.task.sink import make_sink
 from headrace.task.stores import OrderedStores, TaskStores
 from headrace.task.wiring import children_of, forward_to_all
@@ -71,7 +71,9 @@ class Task:
         self._contexts: dict[str, NodeContext] = {}
         self._global_queues: dict[str, RecordQueue] = {}
         self._patterns: list[tuple[SourceNode, RecordQueue]] = []
-        self._group = PartitionGroup({})
+        self._group = PartitionGroup()
+        self.add = self._group.add
+        """Lets a record wait in its queue; the first one there is deserialized and gets its time at once."""
         self._stream_schedules = PunctuationQueue()
         self._system_schedules = PunctuationQueue()
         self._build()
@@ -82,7 +84,7 @@ class Task:
     @property
     def buffered(self) -> int:
         """How many records wait."""
-        return self._group.buffered
+        return sum(len(queue) for queue in self._group.queues.values())
 
     @property
     def stream_time(self) -> int:
@@ -103,42 +105,43 @@ class Task:
         """The queue of a global table's topic, to pass to `update_global`."""
         return self._global_queues.get(topic)
 
-    def add(self, queue: RecordQueue, record: RawRecord) -> None:
-        """Lets a record wait in its queue; the first one there is deserialized and gets its time at once."""
-        self._group.add(queue, record)
-
     def process_one(self) -> bool:
         """Processes the next record; answers whether there was one."""
         taken = self._group.take()
         if taken is None:
             return False
-        queue, (key, value, context, is_skipped) = taken
-        if not is_skipped:
-            self._run(queue, key, value, context)
+        queue, key, value, context = taken
+        if type(context) is not SkippedRecord:
+            try:
+                queue.process(key, value, context)
+            except Exception as error:
+                failure = self._failure(queue.node, context, error)
+                raise failure from failure.__cause__
         self.commit_needed = True
         return True
 
-    def update_global(self, queue: RecordQueue, record: RawRecord) -> None:
+    def update_global(self, queue: RecordQueue, record: Raw) -> None:
         """Brings a record of a global table's topic into its store."""
-        queue.add(record)
-        key, value, context, is_skipped = queue.poll()
-        if not is_skipped:
-            self._run(queue, key, value, context)
+        queue.waiting.append(record)
+        queue.advance()
+        context = queue.head
+        queue.head = None
+        if context is not None and type(context) is not SkippedRecord:
+            try:
+                queue.process(queue.key, queue.value, context)
+            except Exception as error:
+                failure = self._failure(queue.node, context, error)
+                raise failure from failure.__cause__
         self._stores.flush_global()
 
-    def _run(self, queue: RecordQueue, key: Any, value: Any, context: RecordContext) -> None:
-        try:
-            queue.process(key, value, context)
-        except ProcessingFailed as failed:
-            # Kafka Streams passes a failed sink through the handlers of the nodes above it; users look for the sink.
-            cause = failed.__cause__
-            if isinstance(cause, ProductionFailed):
-                raise cause from cause.__cause__
-            raise
-        except StreamsError:
-            raise
-        except Exception as error:
-            raise self.errors.unguarded(self._nodes[queue.node], context, error) from error
+    def _failure(self, source: str, context: RecordContext, error: Exception) -> Exception:
+        """The error to raise for one that came out of a source's `process`, with its cause."""
+        # Kafka Streams passes a failed sink through the handlers of the nodes above it; users look for the sink.
+        if isinstance(error, ProcessingFailed) and isinstance(error.__cause__, ProductionFailed):
+            return error.__cause__
+        if isinstance(error, StreamsError):
+            return error
+        return self.errors.unguarded(self._nodes[source], context, error)
 
     # --- punctuation -------------------------------------------------------------------------------------------
 
@@ -162,7 +165,7 @@ class Task:
     def punctuate_stream_time(self) -> bool:
         """Runs what is due by stream time; answers whether anything was."""
         stream_time = self._group.stream_time
-        if not len(self._stream_schedules) or stream_time < 0:
+        if stream_time < 0 or self._stream_schedules.is_empty:
             return False
         return self._punctuated(self._stream_schedules.punctuate(stream_time, self._punctuate))
 
@@ -306,9 +309,9 @@ class Task:
         """The name of the topic in Kafka: internal ones begin with the application's id."""
         return f"{self.application_id}-{topic}" if topic in self._internal_topics else topic
 
-    def _skip(self, record: RawRecord, reason: str) -> None:
+    def _skip(self, node: str, record: RawRecord, reason: str) -> None:
         context = RecordContext(record.timestamp, record.headers, record.topic, record.partition, record.offset)
-        self.errors.drop("source", context, reason)
+        self.errors.drop(node, context, reason)
 
     def _init(self) -> None:
         for name, operator in self._operators.items():

@@ -18,7 +18,7 @@ from headrace.state.facade import plain
 from headrace.state.memory import MemoryStore
 from headrace.task.defaults import DefaultSerdes
 from headrace.task.handlers import LogAndContinue, LogAndFail
-from headrace.task.record_queue import RawRecord, RecordQueue
+from headrace.task.record_queue import RecordQueue
 from headrace.task.task import Task
 from headrace.testing.topics import Pipe, Produced, TestInputTopic, TestOutputTopic
 from headrace.topology.nodes import SinkNode, SourceNode
@@ -39,13 +39,15 @@ _BUILT_IN_HANDLERS = (LogAndFail, LogAndContinue)
 class _Route:
     """Where the records of a topic go: into a queue of the task, into a global table, or nowhere."""
 
-    __slots__ = ("global_queue", "offsets", "queue")
+    __slots__ = ("global_queue", "offsets", "output", "queue")
 
     def __init__(self, queue: RecordQueue | None, global_queue: RecordQueue | None, offsets: list[int]) -> None:
         self.queue = queue
         self.global_queue = global_queue
         self.offsets = offsets
         """The next offset, shared by the topics of a pattern."""
+        self.output: deque[Produced] = deque()
+        """What was written to the topic and not read yet."""
 
 
 class TopologyTestDriver:
@@ -70,7 +72,6 @@ class TopologyTestDriver:
         self._now = int(time.time() * 1000) if initial_wall_clock is None else initial_wall_clock
         self._sent: list[Produced] = []
         self._produced: list[Produced] = []
-        self._outputs: dict[str, deque[Produced]] = {}
         self._routes: dict[str, _Route] = {}
         self._offsets: dict[RecordQueue, list[int]] = {}
         self._is_open = True
@@ -79,7 +80,7 @@ class TopologyTestDriver:
             self._config,
             application_id=self.application_id,
             ordered=lambda spec: MemoryStore(),
-            send=self._send,
+            send=lambda *record: self._sent.append(record),
             clock=lambda: self._now,
             partition=PARTITION,
         )
@@ -127,18 +128,18 @@ class TopologyTestDriver:
         """
         self._check_output(name)
         default_key, default_value = self._output_serdes(name)
-        return TestOutputTopic(name, key or default_key, value or default_value, lambda: self._outputs.get(name))
+        return TestOutputTopic(name, key or default_key, value or default_value, self._route(name).output)
 
     def produced(self) -> list[tuple[str, Record[bytes | None, bytes | None]]]:
         """Every record written to any topic so far, in order, with keys and values as bytes."""
         return [
-            (record.topic, Record(record.key, record.value, record.timestamp, record.headers))
-            for record in self._produced
+            (topic, Record(key, value, timestamp, headers))
+            for topic, key, value, timestamp, headers, _ in self._produced
         ]
 
     def produced_topics(self) -> set[str]:
         """The topics that were written to so far."""
-        return set(self._outputs)
+        return {record[0] for record in self._produced}
 
     # --- time, commits, stores ---------------------------------------------------------------------------------
 
@@ -182,13 +183,13 @@ class TopologyTestDriver:
         """Commits what is left and closes the processors; results can still be read."""
         if not self._is_open:
             return
-        self._is_open = False
         try:
             self._task.commit()
             self._complete_work()
         finally:
+            self._is_open = False
             self._task.close()
-            self._capture(requeue=False)
+            self._capture()
 
     def __enter__(self) -> TopologyTestDriver:
         return self
@@ -204,60 +205,41 @@ class TopologyTestDriver:
 
     # --- the work ----------------------------------------------------------------------------------------------
 
-    def _send(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp: int,
-        headers: Headers,
-        partition: int | None,
-    ) -> None:
-        self._sent.append(Produced(topic, key, value, timestamp, headers, partition))
-
     def _pipe_into(self, topic: str, route: _Route) -> Pipe:
+        task, queue, offsets = self._task, route.queue, route.offsets
+
         def pipe(key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> None:
             if not self._is_open:
                 self._check_open()
-            if route.queue is not None:
-                self._enqueue(topic, route, key, value, timestamp, headers)
+            if queue is not None:
+                offset = offsets[0]
+                offsets[0] = offset + 1
+                task.add(queue, (topic, PARTITION, offset, timestamp, key, value, headers))
                 self._complete_work()
             if route.global_queue is not None:
-                self._update_global(topic, route, key, value, timestamp, headers)
+                self._update_global(route.global_queue, offsets, (topic, key, value, timestamp, headers, None))
 
         return pipe
 
-    def _enqueue(
-        self, topic: str, route: _Route, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers
-    ) -> None:
-        assert route.queue is not None
-        offsets = route.offsets
+    def _update_global(self, queue: RecordQueue, offsets: list[int], record: Produced) -> None:
+        topic, key, value, timestamp, headers, _ = record
         offset = offsets[0]
         offsets[0] = offset + 1
-        self._task.add(route.queue, RawRecord(topic, PARTITION, offset, timestamp, key, value, headers))
-
-    def _update_global(
-        self, topic: str, route: _Route, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers
-    ) -> None:
-        assert route.global_queue is not None
-        offset = route.offsets[0]
-        route.offsets[0] = offset + 1
-        self._task.update_global(
-            route.global_queue, RawRecord(topic, PARTITION, offset, timestamp, key, value, headers)
-        )
+        self._task.update_global(queue, (topic, PARTITION, offset, timestamp, key, value, headers))
 
     def _complete_work(self) -> None:
-        if self._sent:
+        sent = self._sent
+        if sent:
             self._capture()
         task = self._task
-        every = self._commit_every
+        commits_each = self._commit_every == 1
         while task.process_one():
             task.punctuate_stream_time()
-            if every == 1:
+            if commits_each:
                 task.commit()
             else:
                 self._commit_if_due()
-            if self._sent:
+            if sent:
                 self._capture()
 
     def _commit_if_due(self) -> None:
@@ -266,24 +248,22 @@ class TopologyTestDriver:
             self._since_commit = 0
             self._task.commit()
 
-    def _capture(self, *, requeue: bool = True) -> None:
-        sent = self._sent
-        self._sent = []
+    def _capture(self) -> None:
+        """Files what was sent, and lets in again what is for topics that the topology reads."""
+        sent = self._sent.copy()
+        self._sent.clear()
         self._produced += sent
-        outputs, routes = self._outputs, self._routes
         for record in sent:
-            topic = record.topic
-            records = outputs.get(topic)
-            if records is None:
-                records = outputs[topic] = deque()
-            records.append(record)
-            route = routes.get(topic) or self._route(topic)
-            if not requeue:
-                continue
-            if route.queue is not None:
-                self._enqueue(topic, route, record.key, record.value, record.timestamp, record.headers)
-            if route.global_queue is not None:
-                self._update_global(topic, route, record.key, record.value, record.timestamp, record.headers)
+            topic = record[0]
+            route = self._routes.get(topic) or self._route(topic)
+            route.output.append(record)
+            if route.queue is not None and self._is_open:
+                _, key, value, timestamp, headers, _ = record
+                offset = route.offsets[0]
+                route.offsets[0] = offset + 1
+                self._task.add(route.queue, (topic, PARTITION, offset, timestamp, key, value, headers))
+            if route.global_queue is not None and self._is_open:
+                self._update_global(route.global_queue, route.offsets, record)
 
     def _route(self, topic: str) -> _Route:
         route = self._routes.get(topic)
@@ -329,7 +309,12 @@ class TopologyTestDriver:
 
     def _check_output(self, name: str) -> None:
         written = self._written_topics()
-        if written is None or name in written or name in self._outputs or name in self._source_topics():
+        if (
+            written is None
+            or name in written
+            or (name in self._routes and self._routes[name].output)
+            or name in self._source_topics()
+        ):
             return
         raise UnknownTopicError(
             f"Unknown topic: {name}. The topology writes to: {', '.join(dict.fromkeys(written)) or 'none'}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from headrace.duration import to_millis
 from headrace.errors import HeadraceError
@@ -20,15 +20,8 @@ class EmptyTopicError(HeadraceError, LookupError):
     """Nothing is left to read in the topic."""
 
 
-class Produced(NamedTuple):
-    """A record that was written to a topic."""
-
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    timestamp: int
-    headers: Headers
-    partition: int | None
+Produced = tuple[str, "bytes | None", "bytes | None", int, Headers, "int | None"]
+"""A record that was written: topic, key, value, timestamp, headers, partition."""
 
 
 class TestInputTopic:
@@ -98,9 +91,7 @@ class TestOutputTopic:
     __test__ = False
     __slots__ = ("_deserialize_key", "_deserialize_value", "_records", "topic")
 
-    def __init__(
-        self, topic: str, key: Serde[Any], value: Serde[Any], records: Callable[[], deque[Produced] | None]
-    ) -> None:
+    def __init__(self, topic: str, key: Serde[Any], value: Serde[Any], records: deque[Produced]) -> None:
         self.topic = topic
         self._deserialize_key: Callable[[bytes | None], Any] = key.deserialize
         self._deserialize_value: Callable[[bytes | None], Any] = value.deserialize
@@ -108,13 +99,10 @@ class TestOutputTopic:
 
     def read(self) -> Record[Any, Any]:
         """The next record."""
-        records = self._records()
-        if not records:
+        if not self._records:
             raise EmptyTopicError(f"Empty topic: {self.topic} has no record left to read")
-        record = records.popleft()
-        return Record(
-            self._deserialize_key(record.key), self._deserialize_value(record.value), record.timestamp, record.headers
-        )
+        _, key, value, timestamp, headers, _ = self._records.popleft()
+        return Record(self._deserialize_key(key), self._deserialize_value(value), timestamp, headers)
 
     def read_all(self) -> list[Record[Any, Any]]:
         """All records that were not read yet."""
@@ -149,10 +137,10 @@ class TestOutputTopic:
     @property
     def is_empty(self) -> bool:
         """Whether everything was read."""
-        return not self._records()
+        return not self._records
 
     def __len__(self) -> int:
-        return len(self._records() or ())
+        return len(self._records)
 
     def __repr__(self) -> str:
         return f"TestOutputTopic({self.topic!r}, size={len(self)})"

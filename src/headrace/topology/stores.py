@@ -40,8 +40,12 @@ class StoreSpec:
     """How long windows, sessions and versions are kept."""
     window_size_ms: int = 0
     retain_duplicates: bool = False
+    time_ordered: bool = False
+    """Whether windows are kept by time first, for results on window close."""
     caching: bool = False
     logging: bool = True
+    logs_headers: bool = False
+    """Whether changelog records carry the headers of the record that caused them."""
     ttl_ms: int | None = None
     changelog_topic: str | None = None
     """The source topic that serves as changelog; None: `<application>-<store>-changelog`."""

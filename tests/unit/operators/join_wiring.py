@@ -15,7 +15,7 @@ from headrace.state.open import open_store
 from headrace.topology.stores import StoreSpec
 from headrace.topology.views import View
 
-Logged = tuple[str, bytes, "bytes | None", int]
+Logged = tuple[str, bytes, "bytes | None", "int | None"]
 
 
 class Wiring:
@@ -77,7 +77,7 @@ class Wiring:
         self.dropped.append(reason)
 
     def _open(self, spec: StoreSpec, cache: RecordCache | None) -> Any:
-        def log(key: bytes, value: bytes | None, timestamp: int, headers: Any) -> None:
+        def log(key: bytes, value: bytes | None, timestamp: int | None, headers: Any) -> None:
             self.logged.append((spec.name, key, value, timestamp))
 
         return open_store(spec, self.bytes[spec.name], StoreEnvironment(log, cache, self.drop))

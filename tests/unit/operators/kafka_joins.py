@@ -21,7 +21,7 @@ class Outcome:
     """What came of a run: results in order, changelog records by store, and how many records were dropped."""
 
     results: list[tuple[Any, Any, int]] = field(default_factory=list)
-    logged: dict[str, list[tuple[bytes, bytes | None, int]]] = field(default_factory=dict)
+    logged: dict[str, list[tuple[bytes, bytes | None, int | None]]] = field(default_factory=dict)
     dropped: int = 0
 
 
@@ -49,7 +49,9 @@ class KafkaJoins:
 
     def materialized(self, name: str) -> Any:
         """A store of strings without a cache."""
-        return getattr(self.streams.kstream.Materialized, "as")(name).withCachingDisabled()
+        string = self.jvm.org.apache.kafka.common.serialization.Serdes.String()
+        materialized = getattr(self.streams.kstream.Materialized, "as")(name).withCachingDisabled()
+        return materialized.withKeySerde(string).withValueSerde(string)
 
     def run(
         self, build: Callable[[Any], None], inputs: Sequence[Input], stores: Sequence[str] = (), cache: int = 0
@@ -84,7 +86,9 @@ class KafkaJoins:
         outcome = Outcome()
         for topic, key, value, timestamp in inputs:
             topics[topic].pipeInput(key, value, timestamp)
-            outcome.results += [(r.key(), r.value(), r.timestamp()) for r in out.readRecordsToList()]
+            while not out.isEmpty():
+                record = out.readRecord()
+                outcome.results.append((record.key(), record.value(), record.timestamp()))
             outcome.results.append(NEXT)
         for store in stores:
             records = driver.createOutputTopic(f"app-{store}-changelog", as_bytes, as_bytes).readRecordsToList()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.dsl.foreign_key_join import subscription_serde
 from headrace.errors import ConfigError
 from headrace.operators.foreign_key_join import (
     Answer,
@@ -13,8 +14,8 @@ from headrace.operators.foreign_key_join import (
     SubscriptionSendOperator,
 )
 from headrace.record import Change
-from headrace.serdes import Serde, Serdes
-from headrace.serdes.forms.foreign_key import Instruction, Subscription, pack_subscription, unpack_subscription
+from headrace.serdes import Serdes
+from headrace.serdes.forms.foreign_key import Instruction, Subscription
 from headrace.serdes.hashing import murmur3_128
 from headrace.topology.operations import (
     ForeignTableJoin,
@@ -42,18 +43,11 @@ def subscription(instruction, value="row", key="p", partition=3):
     return Subscription(hash_of(value), instruction, key, partition)
 
 
-def subscription_serde():
-    return Serde(
-        lambda s: pack_subscription(s.hash, s.instruction, s.primary_key.encode(), s.primary_partition),
-        lambda data: (s := unpack_subscription(data))._replace(primary_key=s.primary_key.decode()),
-    )
-
-
 def rows(name):
     return StoreSpec(name, StoreKind.TIMESTAMPED_KEY_VALUE, STRING, STRING)
 
 
-SUBSCRIPTIONS = StoreSpec("subscriptions", StoreKind.SUBSCRIPTION, Serdes.bytes(), subscription_serde())
+SUBSCRIPTIONS = StoreSpec("subscriptions", StoreKind.SUBSCRIPTION, Serdes.bytes(), subscription_serde(STRING))
 
 
 class TestSend:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from headrace.dsl.foreign_key_join import response_serde, subscription_serde
 from headrace.operators.foreign_key_join import (
-    Answer,
     ForeignTableJoinOperator,
     ResponseJoinOperator,
     SubscriptionJoinOperator,
@@ -27,13 +27,6 @@ from headrace.operators.table_table_join import TableJoinMergeOperator, TableTab
 from headrace.operators.window_aggregate import WindowAggregateOperator
 from headrace.record import Change, RecordContext
 from headrace.serdes import Serde, Serdes
-from headrace.serdes.forms.foreign_key import (
-    Subscription,
-    pack_response,
-    pack_subscription,
-    unpack_response,
-    unpack_subscription,
-)
 from headrace.topology.operations import (
     ForeignTableJoin,
     JoinWindowWrite,
@@ -86,7 +79,7 @@ def some_inputs(
     keys = ["a", "b", "ca", "a", "b"] + ([None] if null_keys else [])
     inputs: list[Input] = []
     time = 0
-    for _ in range(120):
+    for _ in range(90):
         time += chance.choice((0, 0, 1, step // 4, step))
         timestamp = max(0, time - chance.choice((0, 0, 0, late // 3, late)))
         inputs.append((chance.choice(topics), chance.choice(keys), chance.choice(values), timestamp))
@@ -124,7 +117,7 @@ def agree(ours: Outcome, kafka: Outcome) -> None:
 # --- stream–stream -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("windows", [(10, 10, 5), (0, 10, 0), (20, 5, 30), (-5, 20, 3), (40_000, 40_000, 100)], ids=str)
 @pytest.mark.parametrize("kind", ["join", "leftJoin", "outerJoin"])
 def test_stream_stream(kafka: KafkaJoins, kind: str, windows: tuple[int, int, int], seed: int) -> None:
@@ -221,7 +214,7 @@ def test_stream_global_table(kafka: KafkaJoins, kind: str, seed: int) -> None:
     assert ours.results == theirs.results
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("grace", [0, 15])
 @pytest.mark.parametrize("kind", ["join", "leftJoin"])
 def test_stream_table_with_grace(kafka: KafkaJoins, kind: str, grace: int, seed: int) -> None:
@@ -293,31 +286,6 @@ def test_table_table(kafka: KafkaJoins, kind: str, materialized: bool, seed: int
 # --- foreign key -------------------------------------------------------------------------------------------------
 
 
-def subscription_serde() -> Serde[Any]:
-    def serialize(value: Subscription) -> bytes:
-        primary_key = STRING.serialize(value.primary_key)
-        assert value.primary_partition is not None
-        return pack_subscription(value.hash, value.instruction, primary_key, value.primary_partition)
-
-    def deserialize(data: bytes) -> Subscription:
-        value = unpack_subscription(data)
-        return value._replace(primary_key=STRING.deserialize(value.primary_key))
-
-    return Serde(serialize, deserialize)
-
-
-def response_serde() -> Serde[Any]:
-    def serialize(value: Answer) -> bytes:
-        assert value.primary_partition == 0
-        return pack_response(value.hash, STRING.serialize(value.value))
-
-    def deserialize(data: bytes) -> Any:
-        value = unpack_response(data)
-        return value._replace(value=STRING.deserialize(value.value))
-
-    return Serde(serialize, deserialize)
-
-
 class Topic:
     """An internal topic: its records wait until the input's own task is done."""
 
@@ -333,7 +301,7 @@ class Topic:
         self._queue.append(lambda: self.reader(key, self._serde.deserialize(data), context))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", ["join", "leftJoin"])
 def test_foreign_key(kafka: KafkaJoins, kind: str, seed: int) -> None:
     values = ("a", "b", "ca", "-", "a", "b", None)
@@ -362,10 +330,10 @@ def test_foreign_key(kafka: KafkaJoins, kind: str, seed: int) -> None:
     subscriptions = "fk-subscription-store"
     wiring = Wiring(
         *(StoreSpec(name, StoreKind.TIMESTAMPED_KEY_VALUE, STRING, STRING) for name in names),
-        StoreSpec(subscriptions, StoreKind.SUBSCRIPTION, Serdes.bytes(), subscription_serde()),
+        StoreSpec(subscriptions, StoreKind.SUBSCRIPTION, Serdes.bytes(), subscription_serde(STRING)),
     )
     queue: deque[Callable[[], None]] = deque()
-    registration, response = Topic(queue, subscription_serde()), Topic(queue, response_serde())
+    registration, response = Topic(queue, subscription_serde(STRING)), Topic(queue, response_serde(STRING))
 
     def to(topic: Topic, *operators: Any) -> Forward:
         start = wiring.wire(*operators)
@@ -405,7 +373,7 @@ def test_foreign_key(kafka: KafkaJoins, kind: str, seed: int) -> None:
 # --- suppress ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     ("limit", "records", "size"), [(0, ENDLESS, ENDLESS), (25, ENDLESS, ENDLESS), (40, 2, ENDLESS), (40, ENDLESS, 150)]
 )
@@ -427,7 +395,7 @@ def test_suppress_until_time_limit(kafka: KafkaJoins, limit: int, records: int, 
     agree(run(wiring, entries, inputs, []), kafka.run(build, inputs))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("grace", [0, 15])
 def test_suppress_until_window_closes(kafka: KafkaJoins, grace: int, seed: int) -> None:
     inputs = some_inputs(seed, ("stream",), ("v", "w"), step=10, late=20)

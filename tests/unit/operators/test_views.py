@@ -3,18 +3,20 @@ from __future__ import annotations
 import pytest
 
 from headrace.errors import StoreError
-from headrace.record import RecordContext, ValueAndTimestamp
+from headrace.record import Change, RecordContext, ValueAndTimestamp
+from headrace.topology.stores import StoreKind
 from headrace.topology.views import (
     FilteredView,
     JoinedView,
     MappedView,
     SessionStoreView,
     StoreView,
+    SuppressedView,
     TransformedView,
     WindowStoreView,
 )
 from headrace.windowed import Window, Windowed
-from tests.unit.operators.running import Running, key_values, sessions, versions, windows
+from tests.unit.operators.running import Running, key_values, sessions, spec, versions, windows
 
 LEFT, RIGHT = StoreView("left"), StoreView("right")
 
@@ -87,6 +89,17 @@ def test_a_join_has_the_later_time(running, kind, both, left, right):
     assert getter.get("left") == left
     assert getter.get("right") == right
     assert getter.get("none") is None
+
+
+def test_what_is_suppressed_has_not_happened_yet():
+    running = Running(key_values("t"), spec("buffer", StoreKind.SUPPRESS_BUFFER))
+    getter = running.view(SuppressedView(StoreView("t"), "buffer"))
+    running.put("t", "k", 2, 20)
+    assert getter.get("k") == ValueAndTimestamp(2, 20)
+    running.store("buffer").put(20, "k", Change(2, 1), RecordContext(20, topic="in", partition=0, offset=0))
+    running.store("buffer").put(20, "new", Change(2, None), RecordContext(20, topic="in", partition=0, offset=1))
+    assert getter.get("k") == ValueAndTimestamp(1, -1)
+    assert getter.get("new") is None
 
 
 def test_only_versioned_tables_look_back(running):

@@ -1,0 +1,316 @@
+"""Topics: which ones are there, which ones an application needs, making and removing them, and the lag of a group."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from headrace.errors import ConfigError, EnvironmentFailed, TopologyError, UnknownTopicError
+from headrace.kafka.clients import ClientSettings
+from headrace.kafka.partitions import PartitionPlan
+from headrace.topology import Topology
+from headrace.topology.stores import StoreKind, StoreSpec
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+_DAY_MS = 24 * 60 * 60 * 1000
+_MAX_LONG = 2**63 - 1
+_WINDOWED = (StoreKind.WINDOW, StoreKind.TIMESTAMPED_WINDOW, StoreKind.SESSION)
+_INTERNAL_SUFFIXES = (
+    "-changelog",
+    "-repartition",
+    "-subscription-registration-topic",
+    "-subscription-response-topic",
+)
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class TopicSpec:
+    """A topic to be made. `configs` are the topic's settings under Kafka's names."""
+
+    name: str
+    partitions: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+    replication_factor: int = -1
+
+
+@dataclass(frozen=True)
+class PartitionLag:
+    """Where a group stands in a partition. Offsets are those a read_committed consumer sees."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    """None: the group has committed nothing there yet."""
+    beginning: int
+    end: int
+
+    @property
+    def lag(self) -> int:
+        """How many offsets the group is behind."""
+        return max(0, self.end - max(self.beginning, self.committed or 0))
+
+
+# --- the topics of an application --------------------------------------------------------------------------------
+
+
+def repartition_topics(application_id: str, plan: PartitionPlan, replication_factor: int = -1) -> list[TopicSpec]:
+    """The topics between sub-topologies, as Kafka Streams makes them."""
+    configs = {
+        "cleanup.policy": "delete",
+        "message.timestamp.type": "CreateTime",
+        "retention.ms": "-1",
+        "segment.bytes": str(50 * 1024 * 1024),
+    }
+    return [
+        TopicSpec(f"{application_id}-{name}", partitions, configs, replication_factor)
+        for name, partitions in plan.repartition.items()
+    ]
+
+
+def changelog_topics(
+    application_id: str, topology: Topology, plan: PartitionPlan, replication_factor: int = -1
+) -> list[TopicSpec]:
+    """The changelogs of the stores, as Kafka Streams makes them."""
+    return [
+        TopicSpec(
+            f"{application_id}-{store}-changelog",
+            partitions,
+            changelog_configs(topology.stores[store]),
+            replication_factor,
+        )
+        for store, partitions in plan.changelogs.items()
+    ]
+
+
+def changelog_configs(store: StoreSpec) -> dict[str, str]:
+    """The settings of a store's changelog."""
+    configs = {"message.timestamp.type": "CreateTime", "cleanup.policy": "compact"}
+    with_margin = str(min(store.retention_ms + _DAY_MS, _MAX_LONG))
+    if store.kind in _WINDOWED:
+        # With duplicates, records of one key are different entries: compaction would lose them.
+        configs["cleanup.policy"] = "delete" if store.retain_duplicates else "compact,delete"
+        configs["retention.ms"] = with_margin
+    elif store.kind is StoreKind.VERSIONED:
+        configs["min.compaction.lag.ms"] = with_margin
+    return configs
+
+
+def is_internal(topic: str, application_id: str) -> bool:
+    """Whether the topic is an internal one of the application, by its name."""
+    return topic.startswith(f"{application_id}-") and topic.endswith(_INTERNAL_SUFFIXES)
+
+
+# --- the cluster -------------------------------------------------------------------------------------------------
+
+
+class Topics:
+    """The topics of a cluster, through an admin client."""
+
+    def __init__(self, settings: ClientSettings, timeout: float = 30.0) -> None:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        self._servers = settings.bootstrap_servers
+        self._timeout = timeout
+        try:
+            self._admin: AdminClient = AdminClient({"log_level": 0, **settings.admin()})
+        except KafkaException as error:
+            raise ConfigError(
+                f"kafka settings: {_reason(error)}. A setting for Spark's connector alone is prefixed with java."
+            ) from None
+
+    def describe(self, names: Iterable[str] | None = None) -> dict[str, int]:
+        """The number of partitions by topic, of those that exist; of all topics by default."""
+        found = self._ask(lambda: self._admin.list_topics(timeout=self._timeout)).topics
+        wanted = found if names is None else [name for name in names if name in found]
+        return {name: len(found[name].partitions) for name in wanted if found[name].error is None}
+
+    def require(self, names: Iterable[str]) -> dict[str, int]:
+        """The number of partitions by topic; UnknownTopicError names all that do not exist and how to make them."""
+        names = list(dict.fromkeys(names))
+        known = self.describe(names)
+        missing = [name for name in names if name not in known]
+        if missing:
+            commands = "\n".join(
+                f"  kafka-topics.sh --bootstrap-server {self._servers} --create --topic {name} --partitions 4"
+                for name in missing
+            )
+            raise UnknownTopicError(
+                f"Kafka at {self._servers} has no topic {', '.join(missing)}, which the topology reads. "
+                f"Let Headrace make what is missing, headrace run … --create-topics, or do it yourself:\n{commands}"
+            )
+        return known
+
+    def create(self, specs: Iterable[TopicSpec], *, exist_ok: bool = False) -> list[str]:
+        """Makes topics and returns, when the cluster shows them, those that are new."""
+        from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka.admin import NewTopic
+
+        specs = list(specs)
+        if not specs:
+            return []
+        asked = [
+            NewTopic(spec.name, spec.partitions, spec.replication_factor, config=dict(spec.configs)) for spec in specs
+        ]
+        created: list[str] = []
+        problems: list[str] = []
+        for name, future in self._ask(
+            lambda: self._admin.create_topics(asked, operation_timeout=self._timeout)
+        ).items():
+            try:
+                future.result()
+                created.append(name)
+            except KafkaException as error:
+                if not (exist_ok and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS):
+                    problems.append(f"{name}: {_reason(error)}")
+        if problems:
+            raise EnvironmentFailed(f"Kafka at {self._servers} did not make the topics: {'; '.join(problems)}")
+        self._await(lambda known: all(spec.name in known for spec in specs), "show the new topics")
+        return created
+
+    def ensure(self, specs: Iterable[TopicSpec]) -> list[str]:
+        """Makes the internal topics that are missing and returns their names.
+
+        TopologyError, with nothing changed, if one exists that does not fit.
+        """
+        specs = list(specs)
+        known = self.describe(spec.name for spec in specs)
+        misfits = self._misfits([spec for spec in specs if spec.name in known], known)
+        if misfits:
+            listed = "\n".join(f"  {misfit}" for misfit in misfits)
+            raise TopologyError(
+                f"internal topics of this application exist and do not fit the topology:\n{listed}\n"
+                "Start over with headrace reset, run under another application_id, "
+                "or undo the change of the topology or of the source topics"
+            )
+        return self.create([spec for spec in specs if spec.name not in known], exist_ok=True)
+
+    def configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """The settings of topics, defaults included."""
+        from confluent_kafka.admin import ConfigResource, ResourceType
+
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        if not resources:
+            return {}
+        asked = self._ask(lambda: self._admin.describe_configs(resources, request_timeout=self._timeout))
+        return {
+            resource.name: {name: entry.value for name, entry in self._ask(future.result).items()}
+            for resource, future in asked.items()
+        }
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Removes topics, those that exist, and returns when they are gone."""
+        existing = list(self.describe(names))
+        if not existing:
+            return
+        asked = self._ask(lambda: self._admin.delete_topics(existing, operation_timeout=self._timeout))
+        for future in asked.values():
+            self._ask(future.result)
+        self._await(lambda known: not any(name in known for name in existing), "remove the topics")
+
+    def lag(self, group: str, topics: Iterable[str]) -> list[PartitionLag]:
+        """Where a consumer group stands, by topic and partition; topics that do not exist are left out."""
+        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        known = self.describe(topics)
+        wanted = [TopicPartition(name, number) for name, count in known.items() for number in range(count)]
+        if not wanted:
+            return []
+        asked = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)])
+        answer = self._ask(next(iter(asked.values())).result)
+        committed = {(each.topic, each.partition): each.offset for each in answer.topic_partitions}
+        beginnings = self._offsets(wanted, OffsetSpec.earliest())
+        ends = self._offsets(wanted, OffsetSpec.latest())
+        return [
+            PartitionLag(*place, offset if (offset := committed.get(place, -1)) >= 0 else None, beginning, ends[place])
+            for place, beginning in beginnings.items()
+        ]
+
+    def delete_group(self, group: str) -> None:
+        """Forgets a consumer group and its offsets, if it exists."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        for future in self._admin.delete_consumer_groups([group], request_timeout=self._timeout).values():
+            try:
+                future.result()
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.NON_EMPTY_GROUP:
+                    raise EnvironmentFailed(
+                        f"The consumer group {group} is in use: stop the application first, everywhere it runs."
+                    ) from None
+                if code != KafkaError.GROUP_ID_NOT_FOUND:
+                    raise self._unreachable(error) from None
+
+    def _offsets(self, partitions: list[Any], spec: Any) -> dict[tuple[str, int], int]:
+        from confluent_kafka import IsolationLevel
+
+        asked = self._admin.list_offsets(
+            dict.fromkeys(partitions, spec),
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=self._timeout,
+        )
+        return {(each.topic, each.partition): self._ask(future.result).offset for each, future in asked.items()}
+
+    def _misfits(self, specs: list[TopicSpec], known: Mapping[str, int]) -> list[str]:
+        """What Kafka Streams would complain of too."""
+        configs = self.configs(spec.name for spec in specs)
+        misfits: list[str] = []
+        for spec in specs:
+            if known[spec.name] != spec.partitions:
+                misfits.append(f"{spec.name} has {known[spec.name]} partitions and needs {spec.partitions}")
+            misfits += (f"{spec.name} has {problem}" for problem in _config_misfits(spec.configs, configs[spec.name]))
+        return misfits
+
+    def _await(self, done: Callable[[dict[str, int]], bool], what: str) -> None:
+        deadline = time.monotonic() + self._timeout
+        while not done(self.describe()):
+            if time.monotonic() > deadline:
+                raise EnvironmentFailed(f"Kafka at {self._servers} did not {what} within {self._timeout:.0f} seconds.")
+            time.sleep(0.05)
+
+    def _ask(self, question: Callable[[], _T]) -> _T:
+        from confluent_kafka import KafkaException
+
+        try:
+            return question()
+        except KafkaException as error:
+            raise self._unreachable(error) from None
+
+    def _unreachable(self, error: Exception) -> EnvironmentFailed:
+        return EnvironmentFailed(
+            f"Kafka at {self._servers} did not answer as it should: {_reason(error)}. Check that it runs, that "
+            "bootstrap_servers is right, and that the kafka settings (TLS, SASL) are those of the cluster."
+        )
+
+
+def _config_misfits(wanted: Mapping[str, str], actual: Mapping[str, str]) -> list[str]:
+    policy = actual["cleanup.policy"]
+    misfits: list[str] = []
+    for kind in ("compact", "delete"):
+        if kind in policy and kind not in wanted["cleanup.policy"]:
+            misfits.append(f"cleanup.policy={policy} and needs {wanted['cleanup.policy']}")
+    for name in ("retention.ms", "min.compaction.lag.ms"):
+        if name not in wanted or (name == "retention.ms" and "delete" not in policy):
+            continue
+        if _unlimited(actual[name], name) < _unlimited(wanted[name], name):
+            misfits.append(f"{name}={actual[name]} and needs {wanted[name]} or more")
+    if "retention.ms" in wanted and "delete" in policy and actual.get("retention.bytes", "-1") != "-1":
+        misfits.append(f"retention.bytes={actual['retention.bytes']} and needs none")
+    return misfits
+
+
+def _unlimited(value: str, name: str) -> float:
+    return float("inf") if name == "retention.ms" and int(value) < 0 else int(value)
+
+
+def _reason(error: Exception) -> str:
+    first: Any = error.args[0] if error.args else error
+    return str(first.str()) if hasattr(first, "str") else str(first)

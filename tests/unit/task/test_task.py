@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from typing import Any
+
+from headrace import Consumed, Grouped, Produced, Serdes, StreamsBuilder, StreamsConfig, Topology
+from headrace.operators.compiler import OPERATORS
+from headrace.record import NO_HEADERS
+from headrace.state.memory import MemoryStore
+from headrace.task.task import Task
+from headrace.timestamps import WallclockTimestampExtractor
+from headrace.topology import operations
+from headrace.topology.operations import Operation
+
+STRING = Serdes.string()
+
+
+def repartitioned_count() -> Topology:
+    b = StreamsBuilder()
+    stream = b.stream("in", Consumed(key=STRING, value=STRING))
+    counts = stream.group_by(lambda k, v: v, Grouped(key=STRING, value=STRING, name="by-value")).count("n")
+    counts.to_stream().to("out", Produced(key=STRING, value=Serdes.long()))
+    return b.build()
+
+
+class Running:
+    """A task with its outputs and a clock that stands still."""
+
+    def __init__(self, topology: Topology, number: int | None = None) -> None:
+        self.sent: list[tuple[Any, ...]] = []
+        nodes = None if number is None else topology.subtopologies()[number].nodes
+        self.task = Task(
+            topology,
+            StreamsConfig(),
+            application_id="app",
+            ordered=lambda spec: MemoryStore(),
+            send=lambda *record: self.sent.append(record),
+            clock=lambda: 99,
+            task_id=f"{number or 0}_3",
+            partition=3,
+            nodes=nodes,
+        )
+
+    def pipe(self, topic: str, key: str, value: str, timestamp: int) -> None:
+        queue = self.task.queue_of(topic)
+        assert queue is not None
+        self.task.add(queue, (topic, 3, 0, timestamp, key.encode(), value.encode(), NO_HEADERS))
+        while self.task.process_one():
+            pass
+
+
+def test_every_operation_has_its_operator() -> None:
+    known = {
+        kind
+        for kind in vars(operations).values()
+        if isinstance(kind, type) and issubclass(kind, Operation) and kind is not Operation
+    }
+    assert set(OPERATORS) == known
+    for operation, operator in OPERATORS.items():
+        assert operator.__name__ == f"{operation.__name__}Operator"
+
+
+def test_a_task_runs_one_subtopology_on_one_partition() -> None:
+    topology = repartitioned_count()
+    first, second = Running(topology, 0), Running(topology, 1)
+    first.pipe("in", "k", "v", 5)
+    assert first.sent == [("app-by-value-repartition", b"v", b"v", 5, (), None)]
+    assert first.task.specs == {}
+    assert second.task.queue_of("in") is None
+    second.pipe("app-by-value-repartition", "v", "v", 5)
+    assert second.sent == []
+    assert second.task.commit()
+    one = (1).to_bytes(8, "big")
+    assert second.sent == [("app-n-changelog", b"v", one, 5, (), 3), ("out", b"v", one, 5, (), None)]
+    assert not second.task.commit()
+
+
+def test_a_task_goes_on_from_a_snapshot() -> None:
+    before, after = Running(repartitioned_count(), 0), Running(repartitioned_count(), 0)
+    before.pipe("in", "k", "v", 50)
+    before.task.metadata["emitted"] = 7
+    after.task.restore(before.task.snapshot())
+    assert after.task.stream_time == 50
+    assert after.task.metadata == {"emitted": 7}
+    after.pipe("in", "k", "v", 20)
+    assert after.task.stream_time == 50
+
+
+def test_the_wall_clock_of_an_extractor_is_the_tasks() -> None:
+    b = StreamsBuilder()
+    consumed = Consumed(key=STRING, value=STRING, timestamp_extractor=WallclockTimestampExtractor())
+    b.stream("in", consumed).to("out", Produced(key=STRING, value=STRING))
+    running = Running(b.build())
+    running.pipe("in", "k", "v", 5)
+    assert running.sent == [("out", b"k", b"v", 99, (), None)]
