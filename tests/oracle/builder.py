@@ -167,7 +167,9 @@ class KStream(Handle):
         return self._stream(self.java.repartition(self._o.repartitioned(repartitioned, name)))
 
     def to(self, topic: str | Function, produced: Produced | None = None, name: str | None = None) -> None:
-        self.java.to(topic if isinstance(topic, str) else self._f.topic_extractor(topic), self._o.produced(produced, name))
+        self.java.to(
+            topic if isinstance(topic, str) else self._f.topic_extractor(topic), self._o.produced(produced, name)
+        )
 
     def to_table(self, materialized: Store = None, name: str | None = None) -> KTable:
         return KTable(self._call("toTable", name=name, store=materialized), self._bridge)

@@ -47,7 +47,7 @@ def java_function(interface: str, method: str, call: Function, text: str | None 
     """An object that is the Java interface with that one method."""
 
     class Java:
-        implements = [interface]
+        implements = (interface,)
 
     members = {
         method: lambda _self, *args: call(*args),
@@ -114,9 +114,7 @@ class Functions:
     def foreign_key(self, function: Function) -> Any:
         unbox, box = self._boxes.unbox, self._boxes.box
         interface = "BiFunction" if arity(function, 1) == 2 else "Function"
-        return java_function(
-            f"java.util.function.{interface}", "apply", lambda *args: box(function(*map(unbox, args)))
-        )
+        return java_function(f"java.util.function.{interface}", "apply", lambda *args: box(function(*map(unbox, args))))
 
     def topic_extractor(self, function: Function) -> Any:
         boxes = self._boxes
@@ -218,7 +216,7 @@ class _Serializer(JavaIdentity):
         pass
 
     class Java:
-        implements = ["org.apache.kafka.common.serialization.Serializer"]
+        implements = ("org.apache.kafka.common.serialization.Serializer",)
 
 
 class _Deserializer(JavaIdentity):
@@ -239,4 +237,4 @@ class _Deserializer(JavaIdentity):
         pass
 
     class Java:
-        implements = ["org.apache.kafka.common.serialization.Deserializer"]
+        implements = ("org.apache.kafka.common.serialization.Deserializer",)

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway, launch_gateway
+from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from headrace.kafka.jars import ORACLE, resolve
 from headrace.kafka.java import find_java
@@ -16,7 +17,11 @@ from headrace.kafka.java import find_java
 
 @contextmanager
 def kafka_streams_gateway() -> Iterator[JavaGateway]:
-    """A gateway to a new JVM that can call back into Python; the JVM ends with the context."""
+    """A gateway to a new JVM that can call back into Python; the JVM ends with the context.
+
+    A callback runs on the Python thread that called Java, and what it calls runs on the Java thread that called back.
+    So code that holds a Java lock can be entered again, as when a punctuator schedules another one.
+    """
     # What the JVM prints is dropped: slf4j has no binding here and only says so.
     port, process = launch_gateway(
         classpath=os.pathsep.join(str(jar) for jar in resolve(ORACLE)),
@@ -26,17 +31,20 @@ def kafka_streams_gateway() -> Iterator[JavaGateway]:
         die_on_exit=True,
         return_proc=True,
     )
-    gateway = JavaGateway(
-        gateway_parameters=GatewayParameters(port=port, auto_convert=True),
-        callback_server_parameters=CallbackServerParameters(port=0, daemonize=True, daemonize_connections=True),
-    )
+    launcher = JavaGateway(gateway_parameters=GatewayParameters(port=port))
     try:
-        server = gateway.java_gateway_server
-        address = server.getCallbackClient().getAddress()
-        server.resetCallbackClient(address, gateway.get_callback_server().get_listening_port())
-        yield gateway
+        server = launcher.jvm.py4j.ClientServer.ClientServerBuilder().javaPort(0).build()
+        server.startServer()
+        gateway = ClientServer(
+            JavaParameters(port=server.getJavaServer().getListeningPort(), auto_convert=True),
+            PythonParameters(port=0, daemonize=True, daemonize_connections=True),
+        )
+        try:
+            yield gateway
+        finally:
+            gateway.shutdown()
     finally:
-        gateway.shutdown()
+        launcher.shutdown()
         # With --die-on-broken-pipe the JVM also leaves when its standard input closes.
         process.stdin.close()
         process.wait(timeout=30)

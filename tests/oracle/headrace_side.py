@@ -125,4 +125,5 @@ def _failure(error: BaseException, event: int | None) -> Failure:
     if event is None:
         return Failure("setup", None, detail)
     found = (kind for type_, kind in _KINDS for one in chain if isinstance(one, type_))
-    return Failure(next(found, f"unexpected {type(error).__name__}"), event, detail)
+    otherwise = "fatal" if type(error) is errors.StreamsError else f"unexpected {type(error).__name__}"
+    return Failure(next(found, otherwise), event, detail)

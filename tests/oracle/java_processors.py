@@ -72,9 +72,10 @@ class Context:
     @property
     def record_metadata(self) -> RecordMetadata | None:
         metadata = self._java.recordMetadata()
-        if metadata.isEmpty():
+        found = None if metadata.isEmpty() else metadata.get()
+        # In init() and in punctuations Kafka Streams promises none, but its driver has metadata that names no topic.
+        if found is None or found.topic() is None:
             return None
-        found = metadata.get()
         return RecordMetadata(found.topic(), found.partition(), found.offset())
 
 
@@ -106,14 +107,14 @@ class _JavaProcessor(JavaIdentity):
         self._processor.close()
 
     class Java:
-        implements = ["org.apache.kafka.streams.processor.api.Processor"]
+        implements = ("org.apache.kafka.streams.processor.api.Processor",)
 
 
 class _JavaFixedKeyProcessor(_JavaProcessor):
     fixed_key = True
 
     class Java:
-        implements = ["org.apache.kafka.streams.processor.api.FixedKeyProcessor"]
+        implements = ("org.apache.kafka.streams.processor.api.FixedKeyProcessor",)
 
 
 class _JavaTransformer(JavaIdentity):
@@ -131,7 +132,7 @@ class _JavaTransformer(JavaIdentity):
         self._transformer.close()
 
     class Java:
-        implements = ["org.apache.kafka.streams.kstream.ValueTransformerWithKey"]
+        implements = ("org.apache.kafka.streams.kstream.ValueTransformerWithKey",)
 
 
 class _JavaSupplier(JavaIdentity):
@@ -147,17 +148,17 @@ class _JavaSupplier(JavaIdentity):
 
 class _JavaProcessorSupplier(_JavaSupplier):
     class Java:
-        implements = ["org.apache.kafka.streams.processor.api.ProcessorSupplier"]
+        implements = ("org.apache.kafka.streams.processor.api.ProcessorSupplier",)
 
 
 class _JavaFixedKeyProcessorSupplier(_JavaSupplier):
     class Java:
-        implements = ["org.apache.kafka.streams.processor.api.FixedKeyProcessorSupplier"]
+        implements = ("org.apache.kafka.streams.processor.api.FixedKeyProcessorSupplier",)
 
 
 class _JavaTransformerSupplier(_JavaSupplier):
     class Java:
-        implements = ["org.apache.kafka.streams.kstream.ValueTransformerWithKeySupplier"]
+        implements = ("org.apache.kafka.streams.kstream.ValueTransformerWithKeySupplier",)
 
 
 def processor_supplier(supplier: Supplier, boxes: Boxes) -> Any:
@@ -173,5 +174,3 @@ def fixed_key_processor_supplier(supplier: Supplier, boxes: Boxes) -> Any:
 def transformer_supplier(supplier: Supplier, boxes: Boxes) -> Any:
     """A supplier for `transformValues`."""
     return _JavaTransformerSupplier(lambda: _JavaTransformer(supplier(), boxes))
-
-

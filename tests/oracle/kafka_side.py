@@ -22,7 +22,7 @@ from tests.oracle.outcome import Failure, Outcome, Written
 from tests.oracle.scenario import Advance, Config, Event, Pipe, Scenario, start_trace, traced
 
 _HANDLERS = "org.apache.kafka.streams.errors."
-_GENERATED = ("KSTREAM-", "KTABLE-", "COGROUPKSTREAM-", "-STATE-STORE-", "-join-store", "-shared-")
+_GENERATED = ("KSTREAM-", "KTABLE-", "COGROUPKSTREAM-", "-STATE-STORE-", "-join-store", "-subscription-store")
 
 
 def run_on_kafka(gateway: JavaGateway, scenario: Scenario, cache_max_bytes: int | None = None) -> Outcome:
@@ -185,6 +185,7 @@ _SIGNS = (
     ("exceeded its max capacity", "buffer full"),
     ("invalid (negative) timestamp", "timestamp"),
     ("Could not infer new timestamp", "timestamp"),
+    ("Fatal user code error", "fatal"),
     ("Deserialization exception handler is set to fail", "deserialization"),
     ("Unable to serialize record", "production"),
     ("ClassCastException while producing", "production"),
@@ -208,5 +209,3 @@ def _kind(messages: list[str]) -> str:
 def _fast_directory() -> str | None:
     shared_memory = Path("/dev/shm")
     return str(shared_memory) if shared_memory.is_dir() and os.access(shared_memory, os.W_OK) else None
-
-

@@ -1,13 +1,14 @@
 """`python -m tests.oracle.report`: every operator and scenario, agreed or differs; the count comes last.
 
-    --verbose       shows each difference
-    --only TEXT     only scenarios whose name contains the text
-    --kafka-only    shows what Kafka Streams does, without Headrace
+--verbose       shows each difference
+--only TEXT     only scenarios whose name contains the text
+--kafka-only    shows what Kafka Streams does, without Headrace
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 
@@ -15,9 +16,8 @@ from py4j.java_gateway import JavaGateway
 
 from tests.oracle.gateway import kafka_streams_gateway
 from tests.oracle.kafka_side import run_on_kafka
+from tests.oracle.parity import CACHES, difference
 from tests.oracle.scenario import Scenario, all_scenarios
-
-CACHES = {"cached": None, "uncached": 0}
 
 
 def main() -> int:
@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="only scenarios whose name contains this")
     parser.add_argument("--kafka-only", action="store_true", help="show what Kafka Streams does, without Headrace")
     options = parser.parse_args()
+    logging.disable()
     scenarios = [one for one in all_scenarios() if options.only.lower() in str(one).lower()]
     with kafka_streams_gateway() as gateway:
         if options.kafka_only:
@@ -35,10 +36,11 @@ def main() -> int:
 
 
 def _compare(gateway: JavaGateway, scenarios: list[Scenario], verbose: bool) -> int:
-    from tests.oracle.parity import difference
-
     agreed = 0
-    columns = max((len(one.operator) for one in scenarios), default=0), max((len(one.case) for one in scenarios), default=0)
+    columns = (
+        max((len(one.operator) for one in scenarios), default=0),
+        max((len(one.case) for one in scenarios), default=0),
+    )
     for scenario in sorted(scenarios, key=lambda one: one.operator):
         for cache, size in CACHES.items():
             try:

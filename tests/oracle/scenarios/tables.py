@@ -74,12 +74,16 @@ def _(b):
 
 @scenario("KTable.filter", "materialized", NUMBERS)
 def _(b):
-    b.table("in", LONGS).filter(lambda k, v: v % 2 == 1, Materialized("odd", key=S, value=L)).to_stream().to("out", OUT_LONG)
+    b.table("in", LONGS).filter(lambda k, v: v % 2 == 1, Materialized("odd", key=S, value=L)).to_stream().to(
+        "out", OUT_LONG
+    )
 
 
 @scenario("KTable.filter_not", "materialized and named", NUMBERS)
 def _(b):
-    t = b.table("in", LONGS, "all").filter_not(lambda k, v: v > 2, Materialized("small", key=S, value=L), name="up-to-two")
+    t = b.table("in", LONGS, "all").filter_not(
+        lambda k, v: v > 2, Materialized("small", key=S, value=L), name="up-to-two"
+    )
     trace(t.queryable_store_name)
     t.to_stream().to("out", OUT_LONG)
 
@@ -93,36 +97,52 @@ def _(b):
 
 @scenario("KTable.map_values", "materialized, with the key", NUMBERS)
 def _(b):
-    b.table("in", LONGS).map_values(lambda k, v: f"{k}{v}", Materialized("text", key=S, value=S)).to_stream().to("out", OUT)
+    b.table("in", LONGS).map_values(lambda k, v: f"{k}{v}", Materialized("text", key=S, value=S)).to_stream().to(
+        "out", OUT
+    )
 
 
 @scenario("KTable.map_values", "to null", NUMBERS)
 def _(b):
-    t = b.table("in", LONGS, "store").map_values(lambda v: None if v > 2 else v, Materialized("mapped", key=S, value=L), name="m")
+    t = b.table("in", LONGS, "store").map_values(
+        lambda v: None if v > 2 else v, Materialized("mapped", key=S, value=L), name="m"
+    )
     t.to_stream().to("out", OUT_LONG)
 
 
 @scenario("KTable chain", "filter, map, filter, grouped", NUMBERS)
 def _(b):
     (
-        b.table("in", LONGS).filter(lambda k, v: v < 4).map_values(lambda v: v + 1).filter_not(lambda k, v: v == 3)
-        .to_stream().to("out", OUT_LONG)
+        b.table("in", LONGS)
+        .filter(lambda k, v: v < 4)
+        .map_values(lambda v: v + 1)
+        .filter_not(lambda k, v: v == 3)
+        .to_stream()
+        .to("out", OUT_LONG)
     )
 
 
 @scenario("KTable chain", "the same with a store at the end", NUMBERS)
 def _(b):
     (
-        b.table("in", LONGS).filter(lambda k, v: v < 4).map_values(lambda v: v + 1)
-        .filter_not(lambda k, v: v == 3, Materialized("end", key=S, value=L)).to_stream().to("out", OUT_LONG)
+        b.table("in", LONGS)
+        .filter(lambda k, v: v < 4)
+        .map_values(lambda v: v + 1)
+        .filter_not(lambda k, v: v == 3, Materialized("end", key=S, value=L))
+        .to_stream()
+        .to("out", OUT_LONG)
     )
 
 
 @scenario("KTable.to_stream", "with a new key, then counted", NUMBERS)
 def _(b):
     (
-        b.table("in", LONGS, "store").to_stream(lambda k, v: f"{k}{v}", name="rekey").group_by_key(Grouped(S, L)).count("n")
-        .to_stream().to("out", OUT_LONG)
+        b.table("in", LONGS, "store")
+        .to_stream(lambda k, v: f"{k}{v}", name="rekey")
+        .group_by_key(Grouped(S, L))
+        .count("n")
+        .to_stream()
+        .to("out", OUT_LONG)
     )
 
 
@@ -139,8 +159,11 @@ def _(b):
 @scenario("KStream.to_table", "after a change of key", [event for event in UPDATES if event.value is not None])
 def _(b):
     (
-        b.stream("in", STRINGS).select_key(lambda k, v: str(len(v))).to_table(Materialized("by-size", key=S, value=S))
-        .to_stream().to("out", OUT)
+        b.stream("in", STRINGS)
+        .select_key(lambda k, v: str(len(v)))
+        .to_table(Materialized("by-size", key=S, value=S))
+        .to_stream()
+        .to("out", OUT)
     )
 
 
@@ -175,7 +198,9 @@ def _(b):
 @scenario("KTable.transform_values", "materialized and named", UPDATES)
 def _(b):
     b.add_state_store(Stores.key_value("memory", key=S, value=S))
-    t = b.table("in", STRINGS, "store").transform_values(Remember, Materialized("result", key=S, value=S), ("memory",), name="remember")
+    t = b.table("in", STRINGS, "store").transform_values(
+        Remember, Materialized("result", key=S, value=S), ("memory",), name="remember"
+    )
     t.to_stream().to("out", OUT)
 
 
@@ -195,8 +220,12 @@ class Sizes:
 @scenario("KTable.transform_values", "a null becomes a value, then grouped", UPDATES)
 def _(b):
     (
-        b.table("in", STRINGS, "store").transform_values(Sizes).group_by(lambda k, v: ("sum", v), Grouped(S, L))
-        .reduce(lambda a, v: a + v, lambda a, v: a - v, Materialized("sum", key=S, value=L)).to_stream().to("out", OUT_LONG)
+        b.table("in", STRINGS, "store")
+        .transform_values(Sizes)
+        .group_by(lambda k, v: ("sum", v), Grouped(S, L))
+        .reduce(lambda a, v: a + v, lambda a, v: a - v, Materialized("sum", key=S, value=L))
+        .to_stream()
+        .to("out", OUT_LONG)
     )
 
 
@@ -210,6 +239,10 @@ def _(b):
     b.table("in", STRINGS, "store")
 
 
-@scenario("table", "json values", [pipe("in", "a", {"n": 1}, 0), pipe("in", "a", {"n": 2}, 0), pipe("in", "a", None, 0)])
+@scenario(
+    "table", "json values", [pipe("in", "a", {"n": 1}, 0), pipe("in", "a", {"n": 2}, 0), pipe("in", "a", None, 0)]
+)
 def _(b):
-    b.table("in", Consumed(S, Serdes.json()), Materialized("store")).map_values(lambda v: v["n"]).to_stream().to("out", OUT_LONG)
+    b.table("in", Consumed(S, Serdes.json()), Materialized("store")).map_values(lambda v: v["n"]).to_stream().to(
+        "out", OUT_LONG
+    )

@@ -10,9 +10,12 @@ from tests.oracle.scenarios.windows_tumbling_hopping import NULLS, at
 
 def _joined(b, gap, grace):
     (
-        b.stream("in", STRINGS).group_by_key().windowed_by(SessionWindows(ms(gap), grace=ms(grace)))
+        b.stream("in", STRINGS)
+        .group_by_key()
+        .windowed_by(SessionWindows(ms(gap), grace=ms(grace)))
         .aggregate(lambda: "", lambda k, v, a: a + v, lambda k, x, y: f"{x}|{y}", Materialized("agg", key=S, value=S))
-        .to_stream().to("out", to_sessions(S))
+        .to_stream()
+        .to("out", to_sessions(S))
     )
 
 
@@ -74,30 +77,50 @@ def _(b):
 @scenario("session", "two keys", [*at(0, 5), *at(3, 50, key="b"), *at(12, 40)])
 def _(b):
     (
-        b.stream("in", STRINGS).group_by_key().windowed_by(SessionWindows(ms(10), grace=ms(30))).count("n", name="visits")
-        .to_stream().to("out", to_sessions())
+        b.stream("in", STRINGS)
+        .group_by_key()
+        .windowed_by(SessionWindows(ms(10), grace=ms(30)))
+        .count("n", name="visits")
+        .to_stream()
+        .to("out", to_sessions())
     )
 
 
 @scenario("session", "null keys and values", NULLS)
 def _(b):
-    b.stream("in", STRINGS).group_by_key().windowed_by(SessionWindows(ms(10))).count().to_stream().to("out", to_sessions())
+    b.stream("in", STRINGS).group_by_key().windowed_by(SessionWindows(ms(10))).count().to_stream().to(
+        "out", to_sessions()
+    )
 
 
 @scenario("session", "reduce after repartition", at(0, 20, 10, 31))
 def _(b):
     (
-        b.stream("in", STRINGS).group_by(lambda k, v: k + "!", Grouped(S, S, name="g")).windowed_by(SessionWindows(ms(10), grace=ms(50)))
-        .reduce(lambda a, v: a + v, Materialized("r", key=S, value=S)).to_stream().to("out", to_sessions(S))
+        b.stream("in", STRINGS)
+        .group_by(lambda k, v: k + "!", Grouped(S, S, name="g"))
+        .windowed_by(SessionWindows(ms(10), grace=ms(50)))
+        .reduce(lambda a, v: a + v, Materialized("r", key=S, value=S))
+        .to_stream()
+        .to("out", to_sessions(S))
     )
 
 
-@scenario("session", "aggregate to null", [pipe("in", "a", v, t) for v, t in (("x", 0), ("del", 5), ("y", 8), ("z", 11))])
+@scenario(
+    "session", "aggregate to null", [pipe("in", "a", v, t) for v, t in (("x", 0), ("del", 5), ("y", 8), ("z", 11))]
+)
 def _(b):
     (
-        b.stream("in", STRINGS).group_by_key().windowed_by(SessionWindows(ms(10), grace=ms(50)))
-        .aggregate(lambda: "", lambda k, v, a: None if v == "del" else (a or "") + v, lambda k, x, y: f"{x}|{y}", Materialized("agg", key=S, value=S))
-        .to_stream().to("out", to_sessions(S))
+        b.stream("in", STRINGS)
+        .group_by_key()
+        .windowed_by(SessionWindows(ms(10), grace=ms(50)))
+        .aggregate(
+            lambda: "",
+            lambda k, v, a: None if v == "del" else (a or "") + v,
+            lambda k, x, y: f"{x}|{y}",
+            Materialized("agg", key=S, value=S),
+        )
+        .to_stream()
+        .to("out", to_sessions(S))
     )
 
 
@@ -109,14 +132,24 @@ def _(b):
 @scenario("session", "neither cache nor changelog", at(0, 20, 10))
 def _(b):
     (
-        b.stream("in", STRINGS).group_by_key().windowed_by(SessionWindows(ms(10), grace=ms(50)))
-        .count(Materialized("n", caching=False, logging=False)).to_stream().to("out", to_sessions())
+        b.stream("in", STRINGS)
+        .group_by_key()
+        .windowed_by(SessionWindows(ms(10), grace=ms(50)))
+        .count(Materialized("n", caching=False, logging=False))
+        .to_stream()
+        .to("out", to_sessions())
     )
 
 
 @scenario("session", "table of sessions filtered", at(0, 5, 20, 12))
 def _(b):
     (
-        b.stream("in", STRINGS).group_by_key().windowed_by(SessionWindows(ms(10), grace=ms(50))).count("n")
-        .filter(lambda k, v: v > 1).map_values(lambda v: v * 10).to_stream().to("out", to_sessions())
+        b.stream("in", STRINGS)
+        .group_by_key()
+        .windowed_by(SessionWindows(ms(10), grace=ms(50)))
+        .count("n")
+        .filter(lambda k, v: v > 1)
+        .map_values(lambda v: v * 10)
+        .to_stream()
+        .to("out", to_sessions())
     )

@@ -10,8 +10,12 @@ from tests.oracle.scenarios.windows_tumbling_hopping import NULLS, at
 
 def _counted(b, difference, grace):
     (
-        b.stream("in", STRINGS).group_by_key().windowed_by(SlidingWindows(ms(difference), grace=ms(grace)))
-        .aggregate(lambda: "", lambda k, v, a: a + v, Materialized("agg", key=S, value=S)).to_stream().to("out", to_windowed(difference, S))
+        b.stream("in", STRINGS)
+        .group_by_key()
+        .windowed_by(SlidingWindows(ms(difference), grace=ms(grace)))
+        .aggregate(lambda: "", lambda k, v, a: a + v, Materialized("agg", key=S, value=S))
+        .to_stream()
+        .to("out", to_windowed(difference, S))
     )
 
 
@@ -53,21 +57,31 @@ def _(b):
 @scenario("sliding", "two keys", [*at(10, 15), *at(12, 17, key="b"), *at(14)])
 def _(b):
     (
-        b.stream("in", STRINGS).group_by_key().windowed_by(SlidingWindows(ms(5), grace=ms(50))).count("n", name="slide")
-        .to_stream().to("out", to_windowed(5))
+        b.stream("in", STRINGS)
+        .group_by_key()
+        .windowed_by(SlidingWindows(ms(5), grace=ms(50)))
+        .count("n", name="slide")
+        .to_stream()
+        .to("out", to_windowed(5))
     )
 
 
 @scenario("sliding", "null keys and values", NULLS)
 def _(b):
-    b.stream("in", STRINGS).group_by_key().windowed_by(SlidingWindows(ms(5), grace=ms(50))).count().to_stream().to("out", to_windowed(5))
+    b.stream("in", STRINGS).group_by_key().windowed_by(SlidingWindows(ms(5), grace=ms(50))).count().to_stream().to(
+        "out", to_windowed(5)
+    )
 
 
 @scenario("sliding", "reduce after repartition", at(10, 13, 11, 30, 12))
 def _(b):
     (
-        b.stream("in", STRINGS).group_by(lambda k, v: k + "!", Grouped(S, S)).windowed_by(SlidingWindows(ms(5), grace=ms(50)))
-        .reduce(lambda a, v: a + v, Materialized("r", key=S, value=S)).to_stream().to("out", to_windowed(5, S))
+        b.stream("in", STRINGS)
+        .group_by(lambda k, v: k + "!", Grouped(S, S))
+        .windowed_by(SlidingWindows(ms(5), grace=ms(50)))
+        .reduce(lambda a, v: a + v, Materialized("r", key=S, value=S))
+        .to_stream()
+        .to("out", to_windowed(5, S))
     )
 
 
@@ -81,10 +95,17 @@ def _(b):
     _counted(b, 50, 1000)
 
 
-@scenario("sliding", "aggregate to null", [pipe("in", "a", v, t) for v, t in (("x", 10), ("del", 12), ("y", 14), ("z", 11))])
+@scenario(
+    "sliding", "aggregate to null", [pipe("in", "a", v, t) for v, t in (("x", 10), ("del", 12), ("y", 14), ("z", 11))]
+)
 def _(b):
     (
-        b.stream("in", STRINGS).group_by_key().windowed_by(SlidingWindows(ms(5), grace=ms(50)))
-        .aggregate(lambda: "", lambda k, v, a: None if v == "del" else (a or "") + v, Materialized("agg", key=S, value=S))
-        .to_stream().to("out", to_windowed(5, S))
+        b.stream("in", STRINGS)
+        .group_by_key()
+        .windowed_by(SlidingWindows(ms(5), grace=ms(50)))
+        .aggregate(
+            lambda: "", lambda k, v, a: None if v == "del" else (a or "") + v, Materialized("agg", key=S, value=S)
+        )
+        .to_stream()
+        .to("out", to_windowed(5, S))
     )
