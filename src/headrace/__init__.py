@@ -29,6 +29,7 @@ from headrace.processor import (
 )
 from headrace.record import Record, RecordMetadata, ValueAndTimestamp
 from headrace.serdes import Serde, Serdes
+from headrace.streams import REPLACE_THREAD, SHUTDOWN_APPLICATION, SHUTDOWN_CLIENT, Streams
 from headrace.task.handlers import ErrorContext, HandlerResponse, LogAndContinue, LogAndFail, Response
 from headrace.timestamps import (
     FailOnInvalidTimestamp,
@@ -48,6 +49,9 @@ from headrace.windows import (
 )
 
 __all__ = [
+    "REPLACE_THREAD",
+    "SHUTDOWN_APPLICATION",
+    "SHUTDOWN_CLIENT",
     "Branched",
     "BufferConfig",
     "Consumed",
@@ -84,6 +88,7 @@ __all__ = [
     "SlidingWindows",
     "Stores",
     "StreamJoined",
+    "Streams",
     "StreamsBuilder",
     "StreamsConfig",
     "Suppressed",

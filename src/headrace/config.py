@@ -60,7 +60,7 @@ class StreamsConfig:
     default_value_serde: Serde[Any] | None = None
     processing_guarantee: str = EXACTLY_ONCE_V2
     commit_interval: timedelta | None = None
-    """None is Kafka Streams' default: 100 ms with exactly_once_v2, else 30 seconds."""
+    """How often a batch is begun and committed; None is as soon as the last one is done."""
     cache_max_bytes: int = 10 * 1024 * 1024
     """What all caches of a thread may hold; 0 sends every update downstream."""
     deserialization_exception_handler: Handler | type[Any] = LogAndFail
@@ -74,11 +74,12 @@ class StreamsConfig:
     replication_factor: int = -1
     """Of internal topics; -1 is the broker's default."""
     num_standby_replicas: int = 0
-    num_stream_threads: int = 1
+    num_stream_threads: int | None = None
+    """How many tasks run at once; None is as many as there are cores."""
     state_dir: str | None = None
     spark: Mapping[str, Any] = field(default_factory=dict)
     """Settings of Spark."""
-    kafka: Mapping[str, Any] = field(default_factory=dict)
+    kafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Settings of the Kafka clients: SASL, TLS, …"""
 
     def __post_init__(self) -> None:
@@ -96,7 +97,8 @@ class StreamsConfig:
             to_millis(self.commit_interval, "commit_interval")
         _check_number(self.cache_max_bytes, "cache_max_bytes", 0)
         _check_number(self.num_standby_replicas, "num_standby_replicas", 0)
-        _check_number(self.num_stream_threads, "num_stream_threads", 1)
+        if self.num_stream_threads is not None:
+            _check_number(self.num_stream_threads, "num_stream_threads", 1)
         _check_number(self.replication_factor, "replication_factor", -1)
         if self.replication_factor == 0:
             raise ConfigError("replication_factor must be at least 1, or -1 for the broker's default, not 0")
@@ -110,11 +112,9 @@ class StreamsConfig:
                 raise ConfigError(f"{setting} must be a dict of settings, not {getattr(self, setting)!r}")
 
     @property
-    def commit_interval_ms(self) -> int:
-        """The commit interval in milliseconds, or Kafka Streams' default for the guarantee."""
-        if self.commit_interval is not None:
-            return to_millis(self.commit_interval, "commit_interval")
-        return 100 if self.processing_guarantee == EXACTLY_ONCE_V2 else 30_000
+    def commit_interval_ms(self) -> int | None:
+        """The commit interval in milliseconds, None where there is none."""
+        return None if self.commit_interval is None else to_millis(self.commit_interval, "commit_interval")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, /, **overrides: Any) -> StreamsConfig:

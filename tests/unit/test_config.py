@@ -21,8 +21,7 @@ def test_defaults_are_kafka_streams_own() -> None:
 
 
 def test_the_commit_interval_follows_the_guarantee() -> None:
-    assert StreamsConfig().commit_interval_ms == 100
-    assert StreamsConfig(processing_guarantee="at_least_once").commit_interval_ms == 30_000
+    assert StreamsConfig().commit_interval_ms is None
     assert StreamsConfig(commit_interval=timedelta(seconds=2)).commit_interval_ms == 2000
 
 

@@ -27,15 +27,21 @@ def serialize_string(value: str | None) -> bytes | None:
     if value is None:
         return None
     if isinstance(value, str):
-        # As Java's String.getBytes: what UTF-8 cannot express (a lone surrogate) becomes "?".
-        return value.encode("utf-8", "replace")
+        try:
+            return value.encode()
+        except UnicodeEncodeError:
+            # As Java's String.getBytes: what UTF-8 cannot express (a lone surrogate) becomes "?".
+            return value.encode("utf-8", "replace")
     wrong_type("string()", value, "a str", "convert the value with str(), or choose the serde of its type")
 
 
 def deserialize_string(data: bytes | None) -> str | None:
     if data is None:
         return None
-    return str(data, "utf-8", REPLACE_AS_JAVA)
+    try:
+        return data.decode()
+    except (UnicodeDecodeError, AttributeError):
+        return str(data, "utf-8", REPLACE_AS_JAVA)
 
 
 def serialize_bytes(value: bytes | None) -> bytes | None:

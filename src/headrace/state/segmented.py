@@ -23,15 +23,14 @@ class SegmentedStore(Store):
     An entry that the cache still has is seen although it is too old, as in Kafka Streams.
     """
 
-    __slots__ = ("_by_time", "_flushed_time", "_retention", "_saved_stream_time", "_segments", "_stream_time")
+    __slots__ = ("_by_time", "_retention", "_saved_stream_time", "_segments", "_stream_time")
 
     def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
         super().__init__(spec, ordered, environment)
         self._retention = spec.retention_ms
         """An entry is seen while its time is later than the stream time less this."""
         self._stream_time = self._saved_stream_time = load_number(ordered, _STREAM_TIME, -1)
-        self._flushed_time = self._stream_time
-        """The stream time of what the cache has let through: older values are gone by then."""
+        """The latest time written; what the cache still holds back does not count yet."""
         self._by_time: bool = spec.time_ordered
         cache = self._cache
         self._segments = Segments(
@@ -72,24 +71,28 @@ class SegmentedStore(Store):
 
     def _put(self, key: bytes, time: int, value: bytes | None, context: RecordContext) -> None:
         """Writes an entry, unless its segment is expired; the changelog and the listener get it in any case."""
-        if time > self._stream_time:
-            self._stream_time = time
-        segments, cache = self._segments, self._cache
-        segment = segments.id_of(time)
-        alive = segments.admit(segment, self._stream_time)
-        if not alive and self._dropped is not None:
-            self._dropped(context, f"store {self.name}: expired segment")
-        store_key = segments.prefix(segment) + key
+        store_key, cache = self._store_key(key, time), self._cache
         if cache is None:
-            if alive:
+            if self._admit(time, context):
                 self._write(store_key, value)
             self._log_update(key, value, context)
             return
         before = None if store_key in cache.dirty else self._ordered.get(store_key)
         self._write(store_key, value)
-        if not alive and value is not None:
-            segments.hold(segment)
+        segment = self._segments.id_of(time)
+        if not self._segments.admit(segment, self._stream_time) and value is not None:
+            self._segments.hold(segment)
         cache.put(store_key, value, before, context)
+
+    def _admit(self, time: int, context: RecordContext) -> bool:
+        """Moves the stream time on; whether an entry of this time is still retained, which is else a dropped record."""
+        if time > self._stream_time:
+            self._stream_time = time
+        if self._segments.admit(self._segments.id_of(time), self._stream_time):
+            return True
+        if self._dropped is not None:
+            self._dropped(context, f"store {self.name}: expired segment")
+        return False
 
     def _write(self, store_key: bytes, value: bytes | None) -> None:
         ordered = self._ordered
@@ -104,10 +107,10 @@ class SegmentedStore(Store):
 
     def _let_through(self, key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
         time = self._time_of(key)
-        if time <= self._flushed_time - self._retention:
+        if time <= self._stream_time - self._retention:
             old = None
-        if time > self._flushed_time:
-            self._flushed_time = time
+        if new is not None or old is not None or self._listener is None:
+            self._admit(time, context)
         super()._let_through(key[8:], new, old, context)
 
     def _time_of(self, store_key: bytes) -> int:

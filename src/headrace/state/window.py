@@ -99,18 +99,14 @@ class WindowStore(SegmentedStore):
         self._log_update(pack_window_store_key(key, start, self._logged_number), value, context)
 
     def _add(self, key: bytes, start: int, value: bytes, context: RecordContext) -> None:
-        if start > self._stream_time:
-            self._stream_time = start
-        segment = self._segments.id_of(start)
-        if self._segments.admit(segment, self._stream_time):
-            self._write(self._segments.prefix(segment) + key, value)
-        elif self._dropped is not None:
-            self._dropped(context, f"store {self.name}: expired segment")
+        if self._admit(start, context):
+            self._write(self._store_key(key, start), value)
 
     def _fetch(self, key: bytes, earliest: int, latest: int, reverse: bool) -> Iterator[tuple[int, Any]]:
         if latest < earliest:
             return
-        low = pack_window_store_key(key, earliest, 0)
+        # Backwards, a cache is searched down to the beginning of the segment, and what it has there counts as used.
+        low = pack_window_store_key(key, 0 if reverse and self._cache is not None else earliest, 0)
         high = pack_window_store_key(key, latest, _LAST_NUMBER) + b"\x00"
         length = 8 + len(key) + 12
         value_of = self._value_of

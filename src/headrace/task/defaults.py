@@ -8,7 +8,8 @@ from typing import Any
 from headrace.config import StreamsConfig
 from headrace.errors import ConfigError
 from headrace.serdes import Serde
-from headrace.topology.nodes import Node, SinkNode, SourceNode
+from headrace.topology import Topology
+from headrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from headrace.topology.operations import Operation
 from headrace.topology.serde_refs import SerdeRef, resolve
 from headrace.topology.stores import StoreKind, StoreSpec
@@ -66,6 +67,18 @@ class DefaultSerdes:
                 f"No {role} serde for {where}. Give one there, or set default_{role}_serde in StreamsConfig."
             )
         return found
+
+
+def check_serdes(topology: Topology, config: StreamsConfig) -> None:
+    """Raises where a node or a store has no serde and there is no default for it."""
+    serdes = DefaultSerdes(config)
+    for node in topology.nodes.values():
+        if not isinstance(node, ProcessorNode):
+            serdes.of_node(node)
+            continue
+        serdes.of_operation(node.operation, node)
+        for store in node.stores:
+            serdes.of_store(topology.stores[store], node)
 
 
 def _at(node: Node) -> str:

@@ -39,13 +39,16 @@ class Schedule:
 class PunctuationQueue:
     """The schedules of a task that follow one clock."""
 
-    __slots__ = ("_schedules",)
+    __slots__ = ("_made", "_schedules")
 
     def __init__(self) -> None:
+        self._made: list[Schedule] = []
         self._schedules: PriorityQueue[Schedule] = PriorityQueue(_due)
 
     def add(self, schedule: Schedule) -> Schedule:
         """Adds a schedule."""
+        self._made = [one for one in self._made if not one.is_cancelled]
+        self._made.append(schedule)
         self._schedules.offer(schedule)
         return schedule
 
@@ -64,6 +67,22 @@ class PunctuationQueue:
                 punctuated = True
             schedule = schedules.peek()
         return punctuated
+
+    def snapshot(self) -> list[tuple[str, int, int]]:
+        """Node, interval and next time of every schedule, by node in the order they were made."""
+        return [(one.node, one.interval, one.timestamp) for one in self._made if not one.is_cancelled]
+
+    def restore(self, times: list[tuple[str, int, int]]) -> None:
+        """Lets schedules that were made anew go on at the times of a snapshot."""
+        waiting = [(node, interval, time) for node, interval, time in times]
+        schedules = [one for one in self._made if not one.is_cancelled]
+        self._schedules.clear()
+        for schedule in schedules:
+            known = next((e for e in waiting if e[:2] == (schedule.node, schedule.interval)), None)
+            if known is not None:
+                waiting.remove(known)
+                schedule.timestamp = known[2]
+            self._schedules.offer(schedule)
 
     @property
     def is_empty(self) -> bool:

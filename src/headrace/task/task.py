@@ -169,6 +169,11 @@ class Task:
             return False
         return self._punctuated(self._stream_schedules.punctuate(stream_time, self._punctuate))
 
+    @property
+    def has_system_schedules(self) -> bool:
+        """Whether anything is scheduled by the wall clock."""
+        return not self._system_schedules.is_empty
+
     def punctuate_system_time(self) -> bool:
         """Runs what is due by the wall clock; answers whether anything was."""
         return self._punctuated(self._system_schedules.punctuate(self.clock(), self._punctuate))
@@ -225,6 +230,7 @@ class Task:
             "partition_times": {topic: queue.partition_time for topic, queue in self._group.queues.items()},
             "metadata": dict(self.metadata),
             "operators": operators,
+            "schedules": [queue.snapshot() for queue in (self._stream_schedules, self._system_schedules)],
         }
 
     def restore(self, snapshot: dict[str, Any]) -> None:
@@ -237,6 +243,9 @@ class Task:
         for name, state in snapshot["operators"].items():
             operator: Any = self._operators[name]
             operator.restore(state)
+        queues = (self._stream_schedules, self._system_schedules)
+        for queue, times in zip(queues, snapshot["schedules"], strict=True):
+            queue.restore(times)
 
     def close(self) -> None:
         """Closes the nodes in order, then the stores; an error is raised after the last one."""

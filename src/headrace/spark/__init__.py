@@ -1,0 +1,1 @@
+"""Runs topologies on Spark Structured Streaming: the only place that imports pyspark."""

@@ -1,0 +1,55 @@
+"""The changes of a task's stores, packed into bytes to be kept, sent and applied elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+
+@dataclass
+class StoreChanges:
+    """What changed in one store: keys with their new values, None where they are gone, and facts."""
+
+    entries: dict[bytes, bytes | None] = field(default_factory=dict)
+    facts: dict[str, bytes] = field(default_factory=dict)
+
+
+Changes = dict[str, StoreChanges]
+"""By store."""
+
+_Packed = list[tuple[str, list[bytes], list[bytes | None], dict[str, bytes]]]
+_decode = msgspec.msgpack.Decoder(_Packed).decode
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def pack_changes(changes: Mapping[str, StoreChanges]) -> bytes:
+    """The changes as bytes."""
+    packed: _Packed = [
+        (store, list(change.entries), list(change.entries.values()), change.facts)
+        for store, change in changes.items()
+        if change.entries or change.facts
+    ]
+    return _encode(packed)
+
+
+def unpack_changes(data: bytes) -> Changes:
+    """The changes that were packed."""
+    return {
+        store: StoreChanges(dict(zip(keys, values, strict=True)), facts) for store, keys, values, facts in _decode(data)
+    }
+
+
+def merge_changes(parts: Iterable[bytes], *, final: bool) -> bytes:
+    """One pack that does what the parts do one after the other; `final` forgets what is gone."""
+    merged: Changes = {}
+    for part in parts:
+        for store, change in unpack_changes(part).items():
+            known = merged.setdefault(store, StoreChanges())
+            known.entries.update(change.entries)
+            known.facts.update(change.facts)
+    if final:
+        for change in merged.values():
+            change.entries = {key: value for key, value in change.entries.items() if value is not None}
+    return pack_changes(merged)

@@ -1,0 +1,98 @@
+"""Changes over a store that is only read: what a batch writes until it is known to be the one that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from headrace.state.memory import MemoryStore
+
+Entry = tuple[bytes, bytes]
+
+
+class OrderedReader(Protocol):
+    """An ordered store that is only read."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of the key."""
+        ...
+
+    def range(self, low: bytes | None, high: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
+        """The entries from `low` to before `high`."""
+        ...
+
+    def meta_get(self, name: str) -> bytes | None:
+        """A fact kept beside the entries."""
+        ...
+
+    def __len__(self) -> int:
+        """How many keys there are."""
+        ...
+
+
+class OverlayStore:
+    """An ordered store that shows a base with changes over it, and keeps the changes apart."""
+
+    __slots__ = ("_base", "_deleted", "_written", "changed_facts")
+
+    def __init__(self, base: OrderedReader) -> None:
+        self._base = base
+        self._written = MemoryStore()
+        self._deleted: set[bytes] = set()
+        self.changed_facts: dict[str, bytes] = {}
+
+    def changes(self) -> dict[bytes, bytes | None]:
+        """Every key that was written or deleted, with its value."""
+        changes: dict[bytes, bytes | None] = dict(self._written.range(None, None))
+        changes.update(dict.fromkeys(self._deleted))
+        return changes
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of the key."""
+        value = self._written.get(key)
+        if value is None and key not in self._deleted:
+            return self._base.get(key)
+        return value
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Sets the value of the key."""
+        if self._deleted:
+            self._deleted.discard(key)
+        self._written.put(key, value)
+
+    def delete(self, key: bytes) -> None:
+        """Removes the key, if it is there."""
+        self._written.delete(key)
+        self._deleted.add(key)
+
+    def range(self, low: bytes | None, high: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
+        """The entries from `low` to before `high` in the order of their keys; None leaves an end open."""
+        written = self._written.range(low, high, reverse=reverse)
+        base = self._base.range(low, high, reverse=reverse)
+        return self._merged(written, base, reverse)
+
+    def __len__(self) -> int:
+        return len(self._base) + len(self._written) - len(self._deleted)
+
+    def meta_get(self, name: str) -> bytes | None:
+        """A fact kept beside the entries."""
+        fact = self.changed_facts.get(name)
+        return self._base.meta_get(name) if fact is None else fact
+
+    def meta_put(self, name: str, value: bytes) -> None:
+        """Keeps a fact beside the entries."""
+        self.changed_facts[name] = value
+
+    def _merged(self, written: Iterator[Entry], base: Iterator[Entry], reverse: bool) -> Iterator[Entry]:
+        """Both in order; of the base only what is neither written nor deleted when its turn comes."""
+        upper = next(written, None)
+        for entry in base:
+            key = entry[0]
+            while upper is not None and (upper[0] >= key if reverse else upper[0] <= key):
+                yield upper
+                upper = next(written, None)
+            if key not in self._deleted and self._written.get(key) is None:
+                yield entry
+        if upper is not None:
+            yield upper
+            yield from written
