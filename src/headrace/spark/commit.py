@@ -154,7 +154,8 @@ def produce_all(producer: Producer, outputs: Iterable[Output]) -> list[KafkaErro
                     key,
                     partition,
                     on_delivery=on_delivery,
-                    timestamp=timestamp,
+                    # librdkafka takes 0 for "now".
+                    timestamp=timestamp or 1,
                     headers=list(headers),
                 )
                 break

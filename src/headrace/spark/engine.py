@@ -41,6 +41,7 @@ class Engine:
         self._state_dir = default_state_dir() if config.state_dir is None else Path(config.state_dir)
         self._on_progress = on_progress
         self._session: SparkSession | None = None
+        self._owns_session = False
         self._query: StreamingQuery | None = None
         self._committer: TransactionalCommitter | None = None
 
@@ -51,6 +52,8 @@ class Engine:
         self._make_looped_topics(plan, layout)
         spark_checkpoint, state_files = checkpoint_paths(self._state_dir, self._application_id)
         check_compatible(state_files.parent, self._topology, plan)
+        # A session of the user's own is used as it is, and stays when the application ends.
+        self._owns_session = SparkSession.getActiveSession() is None
         self._session = make_session(
             self._application_id,
             threads=self._config.num_stream_threads,
@@ -100,7 +103,7 @@ class Engine:
         self.stop()
         if self._committer is not None:
             self._committer.close()
-        if self._session is not None:
+        if self._session is not None and self._owns_session:
             self._session.stop()
 
     def _prepare_topics(self) -> PartitionPlan:
