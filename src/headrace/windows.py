@@ -67,7 +67,7 @@ class SlidingWindows:
     grace_ms: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        difference = to_millis(self.time_difference, "SlidingWindows time_difference")
+        difference = to_millis(self.time_difference, "SlidingWindows time_difference", minimum=1)
         object.__setattr__(self, "time_difference_ms", difference)
         object.__setattr__(self, "grace_ms", to_millis(self.grace, "SlidingWindows grace"))
 

@@ -13,11 +13,15 @@ from typing import Any
 from headrace import (
     BufferConfig,
     EmitStrategy,
+    FixedKeyProcessor,
     Grouped,
     Joined,
     JoinWindows,
     Materialized,
+    Processor,
     Produced,
+    PunctuationType,
+    Record,
     Repartitioned,
     SessionWindows,
     SlidingWindows,
@@ -102,7 +106,10 @@ def _repartition(p: _Parts, step: Step, name: str) -> None:
 
 
 def _to_table(p: _Parts, step: Step, name: str) -> None:
-    p.table(p.current.to_table(Materialized(name, key=S, value=S)))
+    store = Materialized(name, key=S, value=S)
+    if step.variant == 2:
+        store = Materialized.versioned(name, ms(step.size), key=S, value=S)
+    p.table(p.current.to_table(store))
 
 
 def _aggregated(grouped: Any, variant: int, name: str) -> Any:
@@ -135,12 +142,26 @@ def _sliding(p: _Parts, step: Step, name: str) -> None:
 
 def _session(p: _Parts, step: Step, name: str) -> None:
     windowed = p.current.group_by_key(GROUPED).windowed_by(SessionWindows(ms(step.size), ms(step.grace)))
+    if step.variant == 1:
+        windowed = windowed.emit_strategy(EmitStrategy.on_window_close())
     store = Materialized(name, key=S, value=S)
     merger = lambda k, a, b: f"{a}|{b}"[-12:]
     table = windowed.aggregate(lambda: "", lambda k, v, a: f"{a}{v}"[-12:], merger, store)
     if step.variant == 2:
         table = table.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
     _flatten(p, table)
+
+
+def _cogroup(p: _Parts, step: Step, name: str) -> None:
+    log = lambda sign: lambda k, v, a: f"{a}{sign}{v}"[-12:]
+    both = p.current.group_by_key(GROUPED).cogroup(log("<")).cogroup(p.other.group_by_key(GROUPED), log(">"))
+    store = Materialized(name, key=S, value=S)
+    if step.variant == 0:
+        p.table(both.aggregate(lambda: "", store))
+    elif step.variant == 1:
+        _flatten(p, both.windowed_by(SlidingWindows(ms(step.size), ms(step.grace))).aggregate(lambda: "", store))
+    else:
+        _flatten(p, both.windowed_by(TimeWindows(ms(step.size), ms(step.grace))).aggregate(lambda: "", store))
 
 
 def _in_windows(windowed: Any, step: Step, name: str) -> Any:
@@ -166,6 +187,39 @@ def _join_stream(p: _Parts, step: Step, name: str) -> None:
 def _join_rows(p: _Parts, step: Step, name: str) -> None:
     method = "join" if step.variant else "left_join"
     p.stream(getattr(p.current, method)(p.rows, plus, joined=Joined(S, S, S)))
+
+
+class _Repeat(FixedKeyProcessor[Any, Any]):
+    """Each value twice, the second time later."""
+
+    def process(self, record: Any) -> None:
+        self.ctx.forward(record)
+        self.ctx.forward(record.with_value(f"{record.value}~"[-12:]).with_timestamp(record.timestamp + 3))
+
+
+class _Ticker(Processor[Any, Any]):
+    """Passes everything on, and tells the time every 10 milliseconds."""
+
+    def init(self, ctx: Any) -> None:
+        ctx.schedule(ms(10), PunctuationType.STREAM_TIME, lambda time: ctx.forward(Record("a", f"t{time}", time, ())))
+
+    def process(self, record: Any) -> None:
+        self.ctx.forward(record)
+
+
+def _process(p: _Parts, step: Step, name: str) -> None:
+    p.stream(p.current.process(_Ticker) if step.variant == 2 else p.current.process_values(_Repeat))
+
+
+def _split(p: _Parts, step: Step, name: str) -> None:
+    branches = p.current.split(f"{name}-").branch(lambda k, v: v is not None and "x" in v).default_branch()
+    first, second = (branches[key] for key in sorted(branches))
+    if step.variant == 0:
+        p.stream(first.merge(second))
+    else:
+        windows = JoinWindows.of(ms(step.size), grace=ms(step.grace))
+        joined = StreamJoined(S, S, S, name=name if step.variant == 1 else None)
+        p.stream(first.left_join(second, plus, windows=windows, joined=joined))
 
 
 def _join_everywhere(p: _Parts, step: Step, name: str) -> None:
@@ -205,6 +259,17 @@ def _suppress(p: _Parts, step: Step, name: str) -> None:
     p.table(p.current.suppress(Suppressed.until_time_limit(ms(step.size), buffer)))
 
 
+def _join_other(p: _Parts, step: Step, name: str) -> None:
+    method = ("join", "left_join", "outer_join")[step.variant]
+    other = p.other.map(lambda k, v: (k, v)).to_table(Materialized(key=S, value=S))
+    p.table(getattr(p.current, method)(other, plus))
+
+
+def _join_itself(p: _Parts, step: Step, name: str) -> None:
+    method = ("join", "left_join", "outer_join")[step.variant]
+    p.table(getattr(p.current.filter(lambda k, v: v != "y"), method)(p.current.map_values(lambda v: f"{v}?"), plus))
+
+
 def _to_stream(p: _Parts, step: Step, name: str) -> None:
     p.stream(p.current.to_stream())
 
@@ -226,6 +291,9 @@ STREAM_OPERATORS: dict[str, Operator] = {
     "join": _join_stream,
     "join_rows": _join_rows,
     "join_everywhere": _join_everywhere,
+    "cogroup": _cogroup,
+    "process": _process,
+    "split": _split,
 }
 TABLE_OPERATORS: dict[str, Operator] = {
     "filter": _filter_table,
@@ -234,6 +302,8 @@ TABLE_OPERATORS: dict[str, Operator] = {
     "join_rows": _join_foreign,
     "group_by": _regroup,
     "suppress": _suppress,
+    "merge": _join_other,
+    "split": _join_itself,
     "select_key": _to_stream,
     "to_table": _to_stream,
 }

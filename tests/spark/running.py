@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from headrace import Streams, StreamsBuilder, Topology
 from headrace.kafka.clients import ClientSettings
@@ -18,7 +18,7 @@ from headrace.topology.nodes import SinkNode, SourceNode
 from tests.oracle.headrace_side import _config
 from tests.oracle.scenario import Pipe, Scenario
 
-Written = tuple[bytes | None, bytes | None, int, tuple[Any, ...]]
+Written = tuple[bytes | None, bytes | None, int | None, tuple[Any, ...]]
 
 
 def run_on_spark(scenario: Scenario, servers: str, state_dir: Path, batch_size: int) -> dict[str, list[Written]]:
@@ -32,10 +32,9 @@ def run_on_spark(scenario: Scenario, servers: str, state_dir: Path, batch_size: 
         state_dir=str(state_dir),
     )
     settings = ClientSettings.of(config)
-    outputs = {node.topic for node in topology.nodes.values() if isinstance(node, SinkNode)} - set(
-        topology.internal_topics
-    )
-    names = {*source_topics(topology), *(name for name in outputs if isinstance(name, str))}
+    sinks = (node.topic for node in topology.nodes.values() if isinstance(node, SinkNode))
+    outputs = {topic for topic in sinks if isinstance(topic, str)} - set(topology.internal_topics)
+    names = {*source_topics(topology), *outputs}
     Topics(settings).create([TopicSpec(name, 1) for name in sorted(names)])
     producer = Producer(settings.producer())
     with Streams(topology, config) as application:
@@ -52,7 +51,7 @@ def run_on_spark(scenario: Scenario, servers: str, state_dir: Path, batch_size: 
             producer.flush()
             application.process_all_available()
     prefix = f"{application_id}."
-    return {name.removeprefix(prefix): read_all(settings, name) for name in sorted(outputs) if isinstance(name, str)}
+    return {name.removeprefix(prefix): read_all(settings, name) for name in sorted(outputs)}
 
 
 def build(scenario: Scenario) -> Topology:
@@ -76,28 +75,22 @@ def prefixed(topology: Topology, prefix: str) -> Topology:
 
 def read_all(settings: ClientSettings, topic: str) -> list[Written]:
     """Every committed record of a topic of one partition."""
+    group = f"reader-{uuid.uuid4().hex}"
     consumer = Consumer(
-        settings.consumer(
-            **{
-                "group.id": f"reader-{uuid.uuid4().hex}",
-                "isolation.level": "read_committed",
-                "enable.auto.commit": False,
-            }
-        )
+        settings.consumer(**{"group.id": group, "isolation.level": "read_committed", "enable.partition.eof": True})
     )
-    partition = TopicPartition(topic, 0, 0)
-    _, end = consumer.get_watermark_offsets(partition)
-    consumer.assign([partition])
+    consumer.assign([TopicPartition(topic, 0, 0)])
     written: list[Written] = []
-    while consumer.position([partition])[0].offset < end:
+    while True:
         message = consumer.poll(10)
-        if message is None:
-            continue
-        assert message.error() is None, message.error()
+        assert message is not None, f"{topic} does not end"
+        error = message.error()
+        if error is not None:
+            assert error.code() == KafkaError._PARTITION_EOF, error
+            consumer.close()
+            return written
         headers = tuple(message.headers() or ())
         written.append((message.key(), message.value(), message.timestamp()[1], headers))
-    consumer.close()
-    return written
 
 
 def _batches(events: Iterable[Any], size: int) -> Iterable[list[Any]]:

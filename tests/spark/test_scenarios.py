@@ -45,7 +45,9 @@ def chosen() -> list[tuple[Scenario, int]]:
 
 def later(scenario: Scenario) -> Scenario:
     """The scenario an hour later: librdkafka takes a timestamp of 0 for none."""
-    events = [replace(event, timestamp=event.timestamp + 3_600_000) for event in scenario.inputs]
+    events = [
+        replace(event, timestamp=event.timestamp + 3_600_000) for event in scenario.inputs if isinstance(event, Pipe)
+    ]
     return replace(scenario, inputs=events)
 
 

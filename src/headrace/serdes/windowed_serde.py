@@ -21,7 +21,7 @@ def time_windowed_functions(inner: Serde[Any], size: timedelta) -> Functions:
     """The functions for keys of windows of one size: key bytes, start."""
     inner_serialize = inner.serialize
     inner_deserialize = inner.deserialize
-    size_ms = to_millis(size, "Serdes.windowed: size")
+    size_ms = to_millis(size, "Serdes.windowed: size", minimum=1)
 
     def serialize(value: Windowed[Any] | None) -> bytes | None:
         if value is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace import EmitStrategy, Grouped, Materialized, SessionWindows, SlidingWindows, TimeWindows
-from tests.oracle.scenario import pipe, scenario
+from tests.oracle.scenario import Config, pipe, scenario
 from tests.oracle.scenarios.common import STRINGS, S, ms, to_sessions, to_windowed
 from tests.oracle.scenarios.windows_tumbling_hopping import NULLS, at
 
@@ -151,6 +151,24 @@ def _(b):
         .group_by_key()
         .windowed_by(TimeWindows(ms(10)))
         .emit_strategy(EmitStrategy.on_window_update())
+        .count("n")
+        .to_stream()
+        .to("out", to_windowed(10))
+    )
+
+
+@scenario(
+    "emit on close",
+    "windows that have left a small cache are not expired by what it still holds back",
+    [*at(1, 2), *at(3, key="b"), *at(60, key="c")],
+    Config(cache_max_bytes=100),
+)
+def _(b):
+    (
+        b.stream("in", STRINGS)
+        .group_by_key()
+        .windowed_by(TimeWindows(ms(10), grace=ms(5)))
+        .emit_strategy(CLOSE)
         .count("n")
         .to_stream()
         .to("out", to_windowed(10))

@@ -153,3 +153,12 @@ def _(b):
         .to_stream()
         .to("out", to_sessions())
     )
+
+
+EARLY = [pipe("in", "a", "1", t) for t in (0, 1000, 400_000, 10, 5_000_000)]
+
+for _gap, _grace in ((59_999, 0), (59_999, 600_001)):
+
+    @scenario("session", f"records earlier than the gap {_gap}, grace {_grace}", EARLY)
+    def _(b, gap=_gap, grace=_grace):
+        _joined(b, gap, grace)

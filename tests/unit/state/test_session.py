@@ -86,3 +86,7 @@ def test_a_session_is_retained_by_its_end():
 def test_a_null_key_is_an_error():
     with pytest.raises(StoreError, match="Store s: session key cannot be null"):
         sessions().store.put(None, "1", at(0))
+
+
+def test_a_search_may_begin_before_zero():
+    assert found(sessions(cache=CACHE).store.find_sessions("a", -10 * MINUTE, 0)) == []

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from headrace import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder
+from headrace.cli.applications import files_of, internal_topics, running, sinks_of, sources_of
+
+TEXT = Serdes.string()
+
+
+def test_internal_topics_are_those_of_this_application_alone() -> None:
+    known = dict.fromkeys(
+        [
+            "orders",
+            "orders-commits",
+            "orders-totals-changelog",
+            "orders-by-store-repartition",
+            "orders-raw",
+            "orders-eu-commits",
+            "orders-eu-totals-changelog",
+            "others-totals-changelog",
+        ],
+        1,
+    )
+
+    assert internal_topics("orders", known) == [
+        "orders-by-store-repartition",
+        "orders-commits",
+        "orders-totals-changelog",
+    ]
+    assert internal_topics("orders-eu", known) == ["orders-eu-commits", "orders-eu-totals-changelog"]
+
+
+def test_topics_of_a_topology_are_without_internal_ones() -> None:
+    builder = StreamsBuilder()
+    named = builder.stream(["a", "b"], Consumed(key=TEXT, value=TEXT))
+    matched = builder.stream(re.compile("shop-.*"), Consumed(key=TEXT, value=TEXT))
+    counted = named.merge(matched).group_by(lambda k, v: v, Grouped(key=TEXT, value=TEXT))
+    counted.count(Materialized("n", key=TEXT, value=Serdes.long())).to_stream().to(
+        "out", Produced(key=TEXT, value=Serdes.long())
+    )
+    topology = builder.build()
+
+    assert set(sources_of(topology, ["shop-2", "shop-1", "shopping", "a"])) == {"a", "b", "shop-1", "shop-2"}
+    assert sinks_of(topology) == ("out",)
+
+
+def test_files_are_those_of_this_application_alone(tmp_path: Path) -> None:
+    mine = ["checkpoints/orders/spark", "checkpoints/orders/state", "copies/orders-0a1b2c3d"]
+    others = ["checkpoints/orders-eu/spark", "copies/orders-eu-0a1b2c3d", "copies/orders-eu"]
+    for directory in mine + others:
+        (tmp_path / directory).mkdir(parents=True)
+    with running(tmp_path, "orders"):
+        pass  # leaves the lock, which others may wait for
+
+    assert files_of(tmp_path, "orders") == [tmp_path / path for path in mine]
+    assert files_of(tmp_path / "nowhere", "orders") == []
