@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.operators.operator import Forward
+from headrace.operators.operator import Forward, nowhere
 from headrace.record import Change, RecordContext, ValueAndTimestamp
 from headrace.windowed import Windowed
 
@@ -26,7 +26,7 @@ def forwards_at_once(store: Any, forward: Forward, send_old: bool) -> bool:
         else:
             forward(key, Change(new.value, old_value), context.at(new.timestamp))
 
-    store.on_flush(on_flush, send_old)
+    store.on_flush(None if forward is nowhere else on_flush, send_old)
     return False
 
 
@@ -38,5 +38,5 @@ def sessions_forward_at_once(store: Any, forward: Forward, send_old: bool) -> bo
     def on_flush(key: Windowed[Any], new: Any, old: Any, context: RecordContext) -> None:
         forward(key, Change(new, old), context.at(key.window.end))
 
-    store.on_flush(on_flush, send_old)
+    store.on_flush(None if forward is nowhere else on_flush, send_old)
     return False

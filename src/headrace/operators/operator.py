@@ -14,6 +14,10 @@ Forward = Callable[[Any, Any, RecordContext], None]
 """Passes a key and a value on to the next nodes."""
 
 
+def nowhere(key: Any, value: Any, context: RecordContext) -> None:
+    """The end of the line: what a node without children forwards to."""
+
+
 class ValueGetter(Protocol):
     """Finds the current value of a table, or the one it had."""
 

@@ -27,6 +27,7 @@ class Store:
         "_deserialize_key",
         "_deserialize_value",
         "_dropped",
+        "_is_table",
         "_listener",
         "_log",
         "_logs_headers",
@@ -53,15 +54,20 @@ class Store:
         self._dropped = environment.dropped
         self._listener: FlushListener | None = None
         self._send_old = False
+        self._is_table = False
         cache = environment.cache if spec.caching else None
         self._cache = None if cache is None else cache.of_store(self._let_through, self._on_evicted())
         self.cached = cache is not None
         """Whether updates are held back until `flush`."""
 
-    def on_flush(self, listener: FlushListener, send_old: bool) -> None:
-        """Has updates passed on that the cache lets through, with the value before them where `send_old`."""
+    def on_flush(self, listener: FlushListener | None, send_old: bool) -> None:
+        """Has updates passed on that the cache lets through, with the value before them where `send_old`.
+
+        Also where nobody listens, what was put and deleted in between two flushes leaves no trace from now on.
+        """
         self._listener = listener
         self._send_old = send_old
+        self._is_table = True
 
     def flush(self) -> None:
         """Lets through what the cache holds back, and keeps what the store must know when it is opened again."""
@@ -82,11 +88,11 @@ class Store:
         return found if self._cache is None else self._cache.touched(found, low, high, reverse)
 
     def _let_through(self, key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
+        if self._is_table and new is None and old is None:
+            return
+        self._log_update(key, new, context)
         listener = self._listener
-        if listener is None:
-            self._log_update(key, new, context)
-        elif new is not None or old is not None:
-            self._log_update(key, new, context)
+        if listener is not None:
             listener(
                 self._listener_key(key),
                 None if new is None else self._listener_value(new),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headrace.operators.operator import Forward
+from headrace.operators.operator import Forward, nowhere
 from headrace.record import RecordContext
 from headrace.topology.nodes import Node
 
@@ -23,7 +23,7 @@ def forward_to_all(targets: Iterable[Forward]) -> Forward:
     """Passes records to each target in turn."""
     processes = tuple(targets)
     if not processes:
-        return _end
+        return nowhere
     if len(processes) == 1:
         return processes[0]
     if len(processes) == 2:
@@ -41,6 +41,3 @@ def forward_to_all(targets: Iterable[Forward]) -> Forward:
 
     return forward
 
-
-def _end(key: Any, value: Any, context: RecordContext) -> None:
-    """The end of the line."""

@@ -80,7 +80,7 @@ class TopologyTestDriver:
             self._config,
             application_id=self.application_id,
             ordered=lambda spec: MemoryStore(),
-            send=lambda *record: self._sent.append(record),
+            send=self._send,
             clock=lambda: self._now,
             partition=PARTITION,
         )
@@ -247,6 +247,17 @@ class TopologyTestDriver:
         if self._since_commit == self._commit_every or self._task.commit_requested:
             self._since_commit = 0
             self._task.commit()
+
+    def _send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers,
+        partition: int | None,
+    ) -> None:
+        self._sent.append((topic, key, value, timestamp, headers, partition))
 
     def _capture(self) -> None:
         """Files what was sent, and lets in again what is for topics that the topology reads."""
