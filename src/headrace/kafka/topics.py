@@ -14,6 +14,7 @@ from headrace.topology import Topology
 from headrace.topology.stores import StoreKind, StoreSpec
 
 if TYPE_CHECKING:
+    from confluent_kafka import Consumer
     from confluent_kafka.admin import AdminClient
 
 _DAY_MS = 24 * 60 * 60 * 1000
@@ -116,7 +117,9 @@ class Topics:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
+        self._settings = settings
         self._servers = settings.bootstrap_servers
+        self._readers: dict[str, Consumer] = {}
         self._timeout = timeout
         try:
             self._admin: AdminClient = AdminClient({"log_level": 0, **settings.admin()})
@@ -216,16 +219,16 @@ class Topics:
 
     def lag(self, group: str, topics: Iterable[str]) -> list[PartitionLag]:
         """Where a consumer group stands, by topic and partition; topics that do not exist are left out."""
-        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+        from confluent_kafka import TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
         known = self.describe(topics)
         wanted = [TopicPartition(name, number) for name, count in known.items() for number in range(count)]
         if not wanted:
             return []
-        asked = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)])
-        answer = self._ask(next(iter(asked.values())).result)
-        committed = {(each.topic, each.partition): each.offset for each in answer.topic_partitions}
+        reader = self._reader(group)
+        answer = self._ask_coordinator(lambda: reader.committed(wanted, timeout=self._timeout))
+        committed = {(each.topic, each.partition): each.offset for each in answer}
         beginnings = self._offsets(wanted, OffsetSpec.earliest())
         ends = self._offsets(wanted, OffsetSpec.latest())
         return [
@@ -237,9 +240,9 @@ class Topics:
         """Forgets a consumer group and its offsets, if it exists."""
         from confluent_kafka import KafkaError, KafkaException
 
-        for future in self._admin.delete_consumer_groups([group], request_timeout=self._timeout).values():
+        def delete() -> None:
             try:
-                future.result()
+                self._admin.delete_consumer_groups([group], request_timeout=self._timeout)[group].result()
             except KafkaException as error:
                 code = error.args[0].code()
                 if code == KafkaError.NON_EMPTY_GROUP:
@@ -247,7 +250,22 @@ class Topics:
                         f"The consumer group {group} is in use: stop the application first, everywhere it runs."
                     ) from None
                 if code != KafkaError.GROUP_ID_NOT_FOUND:
-                    raise self._unreachable(error) from None
+                    raise
+
+        self._ask_coordinator(delete)
+
+    def _reader(self, group: str) -> Consumer:
+        """A consumer that asks for the group's offsets without joining it.
+
+        The admin client could ask as well, but librdkafka's takes the process down with it where the coordinator has
+        moved or is not ready yet (https://github.com/confluentinc/librdkafka/issues/5040).
+        """
+        from confluent_kafka import Consumer
+
+        if group not in self._readers:
+            ours = {"group.id": group, "enable.auto.commit": False}
+            self._readers[group] = Consumer({"log_level": 0, **self._settings.consumer(**ours)})
+        return self._readers[group]
 
     def _offsets(self, partitions: list[Any], spec: Any) -> dict[tuple[str, int], int]:
         from confluent_kafka import IsolationLevel
@@ -274,6 +292,24 @@ class Topics:
         while not done(self.describe()):
             if time.monotonic() > deadline:
                 raise EnvironmentFailed(f"Kafka at {self._servers} did not {what} within {self._timeout:.0f} seconds.")
+            time.sleep(0.05)
+
+    def _ask_coordinator(self, question: Callable[[], _T]) -> _T:
+        """Asks a group's coordinator, again while a broker that has just started is not ready to be one."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        soon = (
+            KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+            KafkaError.COORDINATOR_NOT_AVAILABLE,
+            KafkaError.NOT_COORDINATOR,
+        )
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return question()
+            except KafkaException as error:
+                if error.args[0].code() not in soon or time.monotonic() > deadline:
+                    raise self._unreachable(error) from None
             time.sleep(0.05)
 
     def _ask(self, question: Callable[[], _T]) -> _T:

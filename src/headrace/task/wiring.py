@@ -40,4 +40,3 @@ def forward_to_all(targets: Iterable[Forward]) -> Forward:
             process(key, value, context)
 
     return forward
-
