@@ -5,10 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.kafka.pytest_fixture import embedded_kafka
 from headrace.spark.session import make_session
-
-__all__ = ["embedded_kafka"]
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -38,6 +39,13 @@ class Committed(msgspec.Struct):
 
 NEVER = Committed(-1)
 
+_COORDINATOR_MOVES = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+_COORDINATOR_PAUSE = 0.2
+
 
 class FencedError(StreamsError):
     """Another process runs the same application now; this one may no longer write."""
@@ -56,7 +64,7 @@ class TransactionalCommitter:
 
     def committed(self) -> Committed:
         """The last batch that was committed."""
-        found = self._consumer.committed([self._marker], timeout=self._timeout)[0]
+        found = self._ask_coordinator()
         if found.offset < 0 or not found.metadata:
             return NEVER
         return msgspec.json.decode(found.metadata, type=Committed)
@@ -82,6 +90,17 @@ class TransactionalCommitter:
     def close(self) -> None:
         """Lets go of the connections."""
         self._consumer.close()
+
+    def _ask_coordinator(self) -> TopicPartition:
+        """The marker's committed offset; a broker that has just started may need a moment to find the group."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return self._consumer.committed([self._marker], timeout=self._timeout)[0]
+            except KafkaException as error:
+                if error.args[0].code() not in _COORDINATOR_MOVES or time.monotonic() > deadline:
+                    raise
+                time.sleep(_COORDINATOR_PAUSE)
 
     def _give_up(self, error: KafkaException) -> None:
         """Starts over with a new producer, whose higher epoch ends the transaction, and raises."""

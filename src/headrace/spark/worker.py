@@ -68,6 +68,7 @@ class Report(msgspec.Struct):
     partition: int
     version: str
     records: int
+    """How many records it read from Kafka."""
     offsets: dict[str, int]
     """By topic that Kafka holds, the next offset to read."""
     dropped: dict[str, int]
@@ -205,13 +206,18 @@ class TaskRun:
             self.name,
             self._partition,
             version,
-            len(self.rows),
+            self._records_read(),
             self._next_offsets(),
             dict(task.dropped),
             {store.name: len(overlays[store.name]) for store in self._stores if not store.is_global},
             task.has_system_schedules,
         )
         self._emit(REPORT, self.name.encode(), msgspec.json.encode(report), 0, NO_HEADERS, 0)
+
+    def _records_read(self) -> int:
+        """How many records came from Kafka, and not from another stage."""
+        inner = {TICK, *self._program.layout.shuffled, *self._program.layout.global_topics}
+        return sum(row[0] not in inner for row in self.rows)
 
     def _next_offsets(self) -> dict[str, int]:
         layout = self._program.layout

@@ -1,4 +1,4 @@
-"""The pytest plugin: a fixture that makes drivers and closes them."""
+"""The pytest plugin: a fixture that makes drivers and closes them, and one that is a real broker."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from headrace.kafka.embedded import EmbeddedKafka
     from headrace.testing.driver import TopologyTestDriver
 
 
@@ -23,3 +24,12 @@ def topology_test_driver() -> Iterator[Callable[..., TopologyTestDriver]]:
             return drivers.enter_context(TopologyTestDriver(*args, **options))
 
         yield make
+
+
+@pytest.fixture(scope="session")
+def embedded_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """A real Kafka broker with its data in a temporary directory, started with the first test that asks for it."""
+    from headrace.kafka.embedded import EmbeddedKafka
+
+    with EmbeddedKafka(tmp_path_factory.mktemp("embedded-kafka"), port=0) as kafka:
+        yield kafka

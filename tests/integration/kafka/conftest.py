@@ -12,11 +12,8 @@ from headrace.kafka.embedded import EmbeddedKafka
 from headrace.kafka.home import Home
 from headrace.kafka.jars import BROKER, resolve
 from headrace.kafka.java import find_java
-from headrace.kafka.pytest_fixture import embedded_kafka
 from headrace.kafka.topics import Topics
 from tests.integration.kafka.users import User
-
-__all__ = ["embedded_kafka"]
 
 
 @pytest.fixture
