@@ -1,6 +1,6 @@
 # Every target prepares what it needs: see scripts/setup.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check parity bench clean
+.PHONY: help setup demo test check parity explore bench clean
 
 PYTHON := .venv/bin/python
 
@@ -29,6 +29,10 @@ check: ## lint, formatting, types, layers
 parity: ## compare every operator with Kafka Streams
 	@scripts/setup all
 	@$(PYTHON) -m tests.oracle.report
+
+explore: ## compare 2,000 new random topologies with Kafka Streams
+	@scripts/setup all
+	HEADRACE_EXPLORE=2000 $(PYTHON) -m pytest -q tests/oracle/test_random_topologies.py
 
 bench: ## measure the test driver's throughput
 	@scripts/setup python

@@ -320,7 +320,7 @@ class Graph:
         def keeps_null_keys(node: GraphNode) -> bool:
             if node not in needed:
                 needed[node] = False
-                below = [child.accepts_null_keys or keeps_null_keys(child) for child in node.children]
+                below = [keeps_null_keys(child) or child.accepts_null_keys for child in node.children]
                 needed[node] = any(below)
                 if isinstance(node, RepartitionGraphNode):
                     node.drop_null_keys = not needed[node]

@@ -143,3 +143,13 @@ for _method in ("join", "left_join"):
         once = getattr(s, method)(table, keyed_plus, key=lambda k, v: k)
         twice = getattr(once, method)(table, plus, key=lambda k, v: "b", name="second")
         twice.group_by_key(Grouped(S, S)).count("n").to_stream().to("out", OUT_LONG)
+
+
+for _method in ("left_join", "outer_join"):
+
+    @scenario("repartition", f"after a {_method} drops records without a key, before it keeps them", BOTH)
+    def _(b, method=_method):
+        left = b.stream("l", STRINGS).repartition(Repartitioned(S, S, name="before"))
+        joined = getattr(left, method)(b.stream("r", STRINGS), plus, windows=WINDOWS, joined=JOINED)
+        joined.to("joined", OUT)
+        joined.repartition(Repartitioned(S, S, name="after")).to("out", OUT)
