@@ -35,6 +35,7 @@ _HANDLER_SETTINGS = (
     "processing_exception_handler",
     "production_exception_handler",
 )
+_MAY_BE_SECRET = ("kafka", "spark")
 _NAMED = {
     made.__name__: made
     for made in (
@@ -133,7 +134,8 @@ class StreamsConfig:
             try:
                 settings[known.name] = _PARSERS.get(known.name, str)(text.strip())
             except (ValueError, ConfigError) as error:
-                raise ConfigError(f"{variable}={text!r}: {error}") from None
+                shown = "" if known.name in _MAY_BE_SECRET else f"={text!r}"
+                raise ConfigError(f"{variable}{shown}: {error}") from None
         return cls(**settings, **overrides)
 
 

@@ -92,7 +92,6 @@ def test_overrides_go_before_the_environment(monkeypatch: pytest.MonkeyPatch) ->
         ("HEADRACE_CACHE_MAX_BYTES", "many", "a size is a number of bytes"),
         ("HEADRACE_COMMIT_INTERVAL", "5", "a duration is a number with a unit"),
         ("HEADRACE_NUM_STREAM_THREADS", "two", "a whole number is needed"),
-        ("HEADRACE_SPARK", "[1]", "a JSON object is needed"),
         ("HEADRACE_DEFAULT_VALUE_SERDE", "varchar", "no such serde"),
         ("HEADRACE_PROCESSING_EXCEPTION_HANDLER", "no.such.module:fn", "No module named"),
     ],
@@ -100,3 +99,11 @@ def test_overrides_go_before_the_environment(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_variable_that_cannot_be_read_is_named(variable: str, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=f"{variable}=.*{message}"):
         StreamsConfig.from_environment({variable: text})
+
+
+@pytest.mark.parametrize("variable", ["HEADRACE_KAFKA", "HEADRACE_SPARK"])
+def test_what_may_hold_secrets_is_not_shown(variable: str) -> None:
+    with pytest.raises(ConfigError, match=f"{variable}: a JSON object is needed") as raised:
+        StreamsConfig.from_environment({variable: '["sasl.password", "hush"]'})
+    assert "hush" not in str(raised.value)
+    assert "hush" not in repr(StreamsConfig(kafka={"sasl.password": "hush"}))

@@ -202,27 +202,24 @@ class TaskRun:
         task.commit()
         facts.meta_put(_SNAPSHOT, msgspec.json.encode(task.snapshot()))
         task.close()
+        read = self._rows_of_kafka()
         report = Report(
             self.name,
             self._partition,
             version,
-            self._records_read(),
-            self._next_offsets(),
+            len(read),
+            {row[0]: row[2] + 1 for row in read},
             dict(task.dropped),
             {store.name: len(overlays[store.name]) for store in self._stores if not store.is_global},
             task.has_system_schedules,
         )
         self._emit(REPORT, self.name.encode(), msgspec.json.encode(report), 0, NO_HEADERS, 0)
 
-    def _records_read(self) -> int:
-        """How many records came from Kafka, and not from another stage."""
-        inner = {TICK, *self._program.layout.shuffled, *self._program.layout.global_topics}
-        return sum(row[0] not in inner for row in self.rows)
-
-    def _next_offsets(self) -> dict[str, int]:
+    def _rows_of_kafka(self) -> list[tuple[Any, ...]]:
+        """The rows of the task's own source topics, and not from another stage."""
         layout = self._program.layout
         inner = {TICK, *layout.shuffled, *layout.global_topics}
-        return {row[0]: row[2] + 1 for row in sorted(self.rows, key=_offset) if row[0] not in inner}
+        return sorted((row for row in self.rows if row[0] not in inner), key=_offset)
 
     def _feed(self, task: Task) -> None:
         """Global rows first, then all others: each topic by its offsets, the topics merged by time."""
