@@ -240,6 +240,8 @@ def read_stream(
         "maxOffsetsPerTrigger": "400000",
         "kafka.max.poll.records": "20000",
         "kafka.max.partition.fetch.bytes": "8388608",
+        # A fetch that is waiting when a batch ends would hold up the next batch's.
+        "kafka.fetch.max.wait.ms": "10",
         "kafka.isolation.level": "read_committed",
     }
     return reader.options(**{**defaults, **options}).load()
