@@ -45,6 +45,12 @@ _COORDINATOR_MOVES = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 )
 _COORDINATOR_PAUSE = 0.2
+_PRODUCER = {
+    "partitioner": "murmur2_random",
+    "linger.ms": 5,
+    "queue.buffering.max.messages": 2_000_000,
+    "queue.buffering.max.kbytes": 1_000_000,
+}
 
 
 class FencedError(StreamsError):
@@ -75,11 +81,8 @@ class TransactionalCommitter:
         try:
             producer.begin_transaction()
             errors = produce_all(producer, outputs)
-            positions = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
-            metadata = msgspec.json.encode(batch).decode()
-            marker = TopicPartition(self._marker.topic, 0, batch.batch + 1, metadata)
             group = self._consumer.consumer_group_metadata()
-            producer.send_offsets_to_transaction([*positions, marker], group, self._timeout)
+            producer.send_offsets_to_transaction(self._positions(batch, offsets), group, self._timeout)
             producer.flush(self._timeout)
             if errors:
                 raise KafkaException(errors[0])
@@ -90,6 +93,12 @@ class TransactionalCommitter:
     def close(self) -> None:
         """Lets go of the connections."""
         self._consumer.close()
+
+    def _positions(self, batch: Committed, offsets: Mapping[tuple[str, int], int]) -> list[TopicPartition]:
+        """What is committed to the application's group: where to read on, and the batch's number."""
+        positions = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+        metadata = msgspec.json.encode(batch).decode()
+        return [*positions, TopicPartition(self._marker.topic, 0, batch.batch + 1, metadata)]
 
     def _ask_coordinator(self) -> TopicPartition:
         """The marker's committed offset; a broker that has just started may need a moment to find the group."""
@@ -117,10 +126,7 @@ class TransactionalCommitter:
             self._settings.producer(
                 **{
                     "transactional.id": self._application_id,
-                    "partitioner": "murmur2_random",
-                    "linger.ms": 5,
-                    "queue.buffering.max.messages": 2_000_000,
-                    "queue.buffering.max.kbytes": 1_000_000,
+                    **_PRODUCER,
                 }
             )
         )
@@ -136,20 +142,14 @@ class PlainCommitter(TransactionalCommitter):
         self._producer.flush(self._timeout)
         if errors:
             raise KafkaException(errors[0])
-        positions = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
-        metadata = msgspec.json.encode(batch).decode()
-        marker = TopicPartition(self._marker.topic, 0, batch.batch + 1, metadata)
-        self._consumer.commit(offsets=[*positions, marker], asynchronous=False)
+        self._consumer.commit(offsets=self._positions(batch, offsets), asynchronous=False)
 
     def _new_producer(self) -> Producer:
         return Producer(
             self._settings.producer(
                 **{
                     "enable.idempotence": True,
-                    "partitioner": "murmur2_random",
-                    "linger.ms": 5,
-                    "queue.buffering.max.messages": 2_000_000,
-                    "queue.buffering.max.kbytes": 1_000_000,
+                    **_PRODUCER,
                 }
             )
         )

@@ -6,7 +6,6 @@ applied. So a batch that is run again finds the copy as it was before, whatever 
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,8 +93,3 @@ class WorkingCopy:
     def _known(self, changes: Changes) -> Changes:
         """The changes of the stores that the topology still has."""
         return {store: change for store, change in changes.items() if store in self._names}
-
-
-def remove_copies(directory: Path) -> None:
-    """Removes all working copies below a directory."""
-    shutil.rmtree(directory, ignore_errors=True)

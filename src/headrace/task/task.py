@@ -222,9 +222,7 @@ class Task:
 
     def snapshot(self) -> dict[str, Any]:
         """What the task must know, beside its stores, to go on later: times and the operators' numbers."""
-        operators = {
-            name: operator.snapshot() for name, operator in self._operators.items() if hasattr(operator, "snapshot")
-        }
+        operators = {name: kept for name, operator in self._operators.items() if (kept := operator.snapshot())}
         return {
             "stream_time": self._group.stream_time,
             "partition_times": {topic: queue.partition_time for topic, queue in self._group.queues.items()},
