@@ -82,9 +82,10 @@ def lab(embedded_kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path) -> L
     return Lab(embedded_kafka.bootstrap_servers, tmp_path)
 
 
-def test_states_and_progress(lab: Lab) -> None:
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_states_and_progress(lab: Lab, guarantee: str) -> None:
     lab.create_topics()
-    application = Streams(lab.topology(), lab.config())
+    application = Streams(lab.topology(), lab.config(processing_guarantee=guarantee))
     assert application.state == "CREATED"
     seen = []
     application.on_progress(seen.append)
