@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any
 
@@ -79,7 +79,7 @@ class StreamsConfig:
     """How many tasks run at once; None is as many as there are cores."""
     state_dir: str | None = None
     spark: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of Spark."""
+    """Settings of Spark, `spark.…`, and options of its Kafka source, such as maxOffsetsPerTrigger."""
     kafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Settings of the Kafka clients: SASL, TLS, …"""
 
@@ -118,8 +118,12 @@ class StreamsConfig:
         return None if self.commit_interval is None else to_millis(self.commit_interval, "commit_interval")
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] | None = None, /, **overrides: Any) -> StreamsConfig:
+    def from_environment(
+        cls, environment: Mapping[str, str] | None = None, base: StreamsConfig | None = None, /, **overrides: Any
+    ) -> StreamsConfig:
         """The settings of the variables HEADRACE_APPLICATION_ID, HEADRACE_BOOTSTRAP_SERVERS, …; `overrides` go first.
+
+        What neither gives is as in `base`.
 
         Durations are a number with a unit (500ms, 30s, 5m, 1h), sizes may end in K, M or G, `spark` and `kafka`
         are JSON objects, and serdes, handlers and extractors are Headrace's names or `module:name`.
@@ -136,7 +140,7 @@ class StreamsConfig:
             except (ValueError, ConfigError) as error:
                 shown = "" if known.name in _MAY_BE_SECRET else f"={text!r}"
                 raise ConfigError(f"{variable}{shown}: {error}") from None
-        return cls(**settings, **overrides)
+        return replace(base or cls(), **settings, **overrides)
 
 
 def check_topic_name(name: str | None, setting: str) -> None:

@@ -9,12 +9,16 @@ HeadraceError
 │   ├── DeserializationFailed
 │   ├── ProcessingFailed
 │   ├── ProductionFailed
-│   └── InvalidTimestampError
+│   ├── InvalidTimestampError
+│   ├── FencedError          another process runs the application now
+│   └── WorkerLost           a process that ran a part of a batch died, again and again
 ├── StoreError               a store was used in a way it does not allow
 │   ├── UnknownStoreError
 │   └── BufferFullError      a suppress buffer that shuts down when full is full
 ├── UnknownTopicError
 └── EnvironmentFailed        something Headrace needs on the machine is missing
+    ├── KafkaAway            Kafka does not answer at this moment
+    └── DiskFull             there is no room left for state
 """
 
 from __future__ import annotations
@@ -24,9 +28,12 @@ __all__ = [
     "BufferFullError",
     "ConfigError",
     "DeserializationFailed",
+    "DiskFull",
     "EnvironmentFailed",
+    "FencedError",
     "HeadraceError",
     "InvalidTimestampError",
+    "KafkaAway",
     "ProcessingFailed",
     "ProductionFailed",
     "SerializationError",
@@ -35,6 +42,7 @@ __all__ = [
     "TopologyError",
     "UnknownStoreError",
     "UnknownTopicError",
+    "WorkerLost",
 ]
 
 
@@ -78,6 +86,14 @@ class InvalidTimestampError(StreamsError):
     """A record has a negative timestamp and the extractor does not accept that."""
 
 
+class FencedError(StreamsError):
+    """Another process runs the same application now; this one may no longer write."""
+
+
+class WorkerLost(StreamsError):
+    """A process that ran a part of a batch died, again and again."""
+
+
 class StoreError(HeadraceError):
     """A store was used in a way it does not allow."""
 
@@ -96,3 +112,11 @@ class UnknownTopicError(HeadraceError):
 
 class EnvironmentFailed(HeadraceError):
     """Something Headrace needs on the machine is missing or too old."""
+
+
+class KafkaAway(EnvironmentFailed):
+    """Kafka does not answer at this moment; it may do so again."""
+
+
+class DiskFull(EnvironmentFailed):
+    """There is no room left for state."""

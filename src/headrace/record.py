@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import msgspec
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -49,31 +51,19 @@ class RecordMetadata(NamedTuple):
     offset: int
 
 
-class RecordContext:
+class RecordContext(msgspec.Struct, gc=False, eq=False):
     """What travels with a key and a value from node to node: time, headers and where the input record came from.
 
     Treat as immutable: operators that change the time or the headers pass on a new one.
     """
 
-    __slots__ = ("headers", "offset", "partition", "raw_key", "raw_value", "timestamp", "topic")
-
-    def __init__(
-        self,
-        timestamp: int,
-        headers: Headers = NO_HEADERS,
-        topic: str | None = None,
-        partition: int = -1,
-        offset: int = -1,
-        raw_key: bytes | None = None,
-        raw_value: bytes | None = None,
-    ) -> None:
-        self.timestamp = timestamp
-        self.headers = headers
-        self.topic = topic
-        self.partition = partition
-        self.offset = offset
-        self.raw_key = raw_key
-        self.raw_value = raw_value
+    timestamp: int
+    headers: Headers = NO_HEADERS
+    topic: str | None = None
+    partition: int = -1
+    offset: int = -1
+    raw_key: bytes | None = None
+    raw_value: bytes | None = None
 
     def at(self, timestamp: int) -> RecordContext:
         """This context at another time."""

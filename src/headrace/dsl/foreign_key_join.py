@@ -138,29 +138,28 @@ def join_by_foreign_key(
 
 def subscription_serde(primary_key: Serde[Any]) -> Serde[Any]:
     """The serde of subscriptions."""
-    serialize, deserialize = primary_key.serialize, primary_key.deserialize
 
+    # The functions hold the serde, not its functions: a serde can be sent to another process, they need not.
     def pack(subscription: Subscription) -> bytes:
         hash, instruction, key, partition, _ = subscription
-        return pack_subscription(hash, instruction, serialize(key), 0 if partition is None else partition)
+        return pack_subscription(hash, instruction, primary_key.serialize(key), 0 if partition is None else partition)
 
     def unpack(data: bytes) -> Subscription:
         subscription = unpack_subscription(data)
-        return subscription._replace(primary_key=deserialize(subscription.primary_key))
+        return subscription._replace(primary_key=primary_key.deserialize(subscription.primary_key))
 
     return Serde(pack, unpack, f"subscriptions of {primary_key.name}")
 
 
 def response_serde(value: Serde[Any]) -> Serde[Any]:
     """The serde of the answers to subscriptions."""
-    serialize, deserialize = value.serialize, value.deserialize
 
     def pack(answer: Any) -> bytes:
-        return pack_response(answer.hash, serialize(answer.value))
+        return pack_response(answer.hash, value.serialize(answer.value))
 
     def unpack(data: bytes) -> Response:
         response = unpack_response(data)
-        return response._replace(value=deserialize(response.value))
+        return response._replace(value=value.deserialize(response.value))
 
     return Serde(pack, unpack, f"responses of {value.name}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from headrace.dsl.graph import ProcessorGraphNode, RepartitionGraphNode
 from headrace.dsl.handle import Handle
@@ -83,6 +83,12 @@ class KGroupedStream(Handle):
         store = self._named_store(materialized, AGGREGATE).with_serdes(self._key, None)
         node_name = self._graph.names.given_or(name, AGGREGATE)
         return self._aggregated(node_name, store, StreamAggregate(store.name, initializer, aggregator))
+
+    @overload
+    def windowed_by(self, windows: TimeWindows | UnlimitedWindows | SlidingWindows) -> TimeWindowedKStream: ...
+
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream: ...
 
     def windowed_by(
         self, windows: TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows

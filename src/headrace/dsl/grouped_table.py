@@ -110,13 +110,13 @@ class KGroupedTable(Handle):
 
 def change_serde(inner: Serde[Any]) -> Serde[Any]:
     """The serde of table updates in a repartition topic: old and new value in one record."""
-    serialize, deserialize = inner.serialize, inner.deserialize
 
+    # The functions hold the serde, not its functions: a serde can be sent to another process, they need not.
     def pack(change: Change) -> bytes:
-        return pack_change(serialize(change.new), serialize(change.old))
+        return pack_change(inner.serialize(change.new), inner.serialize(change.old))
 
     def unpack(data: bytes) -> Change:
         new, old, is_latest = unpack_change(data)
-        return Change(deserialize(new), deserialize(old), is_latest)
+        return Change(inner.deserialize(new), inner.deserialize(old), is_latest)
 
     return Serde(pack, unpack, f"changes of {inner.name}")

@@ -74,7 +74,7 @@ class Broker:
     def await_ready(self, given_up: Callable[[], bool]) -> bool:
         """Waits until it answers; False if `given_up` said so first, BrokerDied if it ended instead."""
         deadline = time.monotonic() + START_SECONDS
-        probe = _Probe(f"{HOST}:{self.port}")
+        probe = _Probe(f"{HOST}:{self.port}", _facts(self._home.data).get("cluster.id", ""))
         while not probe.answers(0.25):
             if given_up():
                 return False
@@ -100,11 +100,12 @@ class Broker:
 
 
 class _Probe:
-    """Asks whether a broker is there that takes work."""
+    """Asks whether the broker is there and takes work; not another cluster's, which was faster to take the port."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, cluster_id: str) -> None:
         from confluent_kafka.admin import AdminClient
 
+        self._cluster_id = cluster_id
         settings = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 50}
         self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, **settings})
 
@@ -113,7 +114,8 @@ class _Probe:
         from confluent_kafka import KafkaException
 
         try:
-            return bool(self._admin.list_topics(timeout=timeout).brokers)
+            found = self._admin.list_topics(timeout=timeout)
+            return bool(found.brokers) and found.cluster_id == self._cluster_id
         except KafkaException:
             return False
 
@@ -180,16 +182,21 @@ def check_disk(home: Home) -> None:
 
 
 def _check_data(data: Path) -> None:
-    try:
-        lines = (data / "meta.properties").read_text().splitlines()
-    except OSError:
-        lines = []
-    meta = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    meta = _facts(data)
     if meta.get("node.id") != str(NODE_ID) or "cluster.id" not in meta:
         raise EnvironmentFailed(
             f"{data} holds something that is not the data of an embedded Kafka. "
             "Choose another place with --state-dir, or remove that directory."
         )
+
+
+def _facts(data: Path) -> dict[str, str]:
+    """What Kafka notes about a data directory; nothing where there is none."""
+    try:
+        lines = (data / "meta.properties").read_text().splitlines()
+    except OSError:
+        return {}
+    return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
 
 
 def _new_cluster_id() -> str:

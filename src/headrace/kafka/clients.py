@@ -129,6 +129,7 @@ _TO_LIBRDKAFKA = {
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "ssl.keystore.key": "ssl.key.pem",
     "sasl.oauthbearer.token.endpoint.url": "sasl.oauthbearer.token.endpoint.url",
+    "max.request.size": "message.max.bytes",
 }
 _JAVA_ONLY = {
     "sasl.login.callback.handler.class",

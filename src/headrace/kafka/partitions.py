@@ -44,7 +44,8 @@ def plan_partitions(topology: Topology, known: Mapping[str, int]) -> PartitionPl
     counts = _repartition_counts(topology, groups, known)
     counts = _copartitioned(topology, counts, known)
     sources = {topic: counts.get(topic, known.get(topic, 0)) for group in groups for topic in group.sources}
-    tasks = {group.id: max((sources[topic] for topic in group.sources), default=0) for group in groups}
+    _check_patterns(topology, known)
+    tasks = {group.id: max(sources[topic] for topic in group.sources) for group in groups}
     changelogs = {store: tasks[group.id] for group in groups for store in group.changelogs}
     return PartitionPlan(sources, counts, tasks, changelogs)
 
@@ -79,6 +80,17 @@ def _topics_of(node: SourceNode, known: Mapping[str, int]) -> Iterable[str]:
     if node.pattern is None:
         return node.topics
     return sorted(topic for topic in known if node.pattern.fullmatch(topic) and topic not in _KAFKAS_OWN)
+
+
+def _check_patterns(topology: Topology, known: Mapping[str, int]) -> None:
+    """How many tasks there are follows from the topics, so there has to be one."""
+    for node in topology.nodes.values():
+        if isinstance(node, SourceNode) and node.pattern is not None and not list(_topics_of(node, known)):
+            where = f" ({node.location})" if node.location else ""
+            raise UnknownTopicError(
+                f"No topic fits the pattern {node.pattern.pattern!r} that source {node.name!r}{where} reads. "
+                "Make at least one before the start; those that come later are found while the application runs"
+            )
 
 
 def _repartition_counts(topology: Topology, groups: list[_Group], known: Mapping[str, int]) -> dict[str, int]:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from headrace.errors import ConfigError, EnvironmentFailed, TopologyError, UnknownTopicError
+from headrace.errors import ConfigError, EnvironmentFailed, KafkaAway, TopologyError, UnknownTopicError
+from headrace.kafka.absence import is_away
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.partitions import PartitionPlan
 from headrace.topology import Topology
+from headrace.topology.nodes import SinkNode
 from headrace.topology.stores import StoreKind, StoreSpec
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ _INTERNAL_SUFFIXES = (
     "-subscription-registration-topic",
     "-subscription-response-topic",
 )
+_NOT_READY = "All brokers are currently fenced"
+"""What a cluster says whose brokers have just come back."""
+_PAUSE_SECONDS = 0.1
 
 _T = TypeVar("_T")
 
@@ -102,6 +107,15 @@ def changelog_configs(store: StoreSpec) -> dict[str, str]:
     return configs
 
 
+def fixed_sinks(topology: Topology, dead_letter_topic: str | None = None) -> tuple[str, ...]:
+    """The topics that an application writes to, as far as they have a fixed name; internal ones aside."""
+    names = [node.topic for node in topology.nodes.values() if isinstance(node, SinkNode)]
+    if dead_letter_topic is not None:
+        names.append(dead_letter_topic)
+    fixed = (name for name in names if isinstance(name, str) and name not in topology.internal_topics)
+    return tuple(dict.fromkeys(fixed))
+
+
 def is_internal(topic: str, application_id: str) -> bool:
     """Whether the topic is an internal one of the application, by its name."""
     return topic.startswith(f"{application_id}-") and topic.endswith(_INTERNAL_SUFFIXES)
@@ -134,7 +148,7 @@ class Topics:
         wanted = found if names is None else [name for name in names if name in found]
         return {name: len(found[name].partitions) for name in wanted if found[name].error is None}
 
-    def require(self, names: Iterable[str]) -> dict[str, int]:
+    def require(self, names: Iterable[str], purpose: str = "reads") -> dict[str, int]:
         """The number of partitions by topic; UnknownTopicError names all that do not exist and how to make them."""
         names = list(dict.fromkeys(names))
         known = self.describe(names)
@@ -145,37 +159,48 @@ class Topics:
                 for name in missing
             )
             raise UnknownTopicError(
-                f"Kafka at {self._servers} has no topic {', '.join(missing)}, which the topology reads. "
+                f"Kafka at {self._servers} has no topic {', '.join(missing)}, which the topology {purpose}. "
                 f"Let Headrace make what is missing, headrace run … --create-topics, or do it yourself:\n{commands}"
             )
         return known
 
     def create(self, specs: Iterable[TopicSpec], *, exist_ok: bool = False) -> list[str]:
         """Makes topics and returns, when the cluster shows them, those that are new."""
-        from confluent_kafka import KafkaError, KafkaException
-        from confluent_kafka.admin import NewTopic
-
         specs = list(specs)
         if not specs:
             return []
+        deadline = time.monotonic() + self._timeout
+        created: list[str] = []
+        left = specs
+        while left:
+            problems = self._create(left, exist_ok)
+            created += [spec.name for spec in left if spec.name not in problems]
+            left = [spec for spec in left if _NOT_READY in (problems.get(spec.name) or "")]
+            grave = [f"{name}: {reason}" for name, reason in problems.items() if reason and _NOT_READY not in reason]
+            if grave or (left and time.monotonic() > deadline):
+                told = grave or [f"{spec.name}: {problems[spec.name]}" for spec in left]
+                raise EnvironmentFailed(f"Kafka at {self._servers} did not make the topics: {'; '.join(told)}")
+            time.sleep(_PAUSE_SECONDS if left else 0)
+        self._await(lambda known: all(spec.name in known for spec in specs), "show the new topics")
+        return created
+
+    def _create(self, specs: list[TopicSpec], exist_ok: bool) -> dict[str, str | None]:
+        """Asks once; by topic that was not made the reason, None where it is there already and may be."""
+        from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka.admin import NewTopic
+
         asked = [
             NewTopic(spec.name, spec.partitions, spec.replication_factor, config=dict(spec.configs)) for spec in specs
         ]
-        created: list[str] = []
-        problems: list[str] = []
-        for name, future in self._ask(
-            lambda: self._admin.create_topics(asked, operation_timeout=self._timeout)
-        ).items():
+        problems: dict[str, str | None] = {}
+        answers = self._ask(lambda: self._admin.create_topics(asked, operation_timeout=self._timeout))
+        for name, future in answers.items():
             try:
                 future.result()
-                created.append(name)
             except KafkaException as error:
-                if not (exist_ok and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS):
-                    problems.append(f"{name}: {_reason(error)}")
-        if problems:
-            raise EnvironmentFailed(f"Kafka at {self._servers} did not make the topics: {'; '.join(problems)}")
-        self._await(lambda known: all(spec.name in known for spec in specs), "show the new topics")
-        return created
+                exists = error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+                problems[name] = None if exist_ok and exists else _reason(error)
+        return problems
 
     def ensure(self, specs: Iterable[TopicSpec]) -> list[str]:
         """Makes the internal topics that are missing and returns their names.
@@ -207,6 +232,20 @@ class Topics:
             for resource, future in asked.items()
         }
 
+    def makes_what_is_written(self) -> bool:
+        """Whether the brokers make a topic that is written to; so it is assumed where they do not tell."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import ConfigResource, ResourceType
+
+        brokers = self._ask(lambda: self._admin.list_topics(timeout=self._timeout)).brokers
+        resource = ConfigResource(ResourceType.BROKER, str(min(brokers)))
+        try:
+            asked = self._admin.describe_configs([resource], request_timeout=self._timeout)
+            entry = asked[resource].result()["auto.create.topics.enable"]
+        except (KafkaException, KeyError):
+            return True
+        return str(entry.value) != "false"
+
     def delete(self, names: Iterable[str]) -> None:
         """Removes topics, those that exist, and returns when they are gone."""
         existing = list(self.describe(names))
@@ -235,6 +274,23 @@ class Topics:
             PartitionLag(*place, offset if (offset := committed.get(place, -1)) >= 0 else None, beginning, ends[place])
             for place, beginning in beginnings.items()
         ]
+
+    def await_committed(self, partitions: Mapping[str, int], seconds: float) -> bool:
+        """Waits until a read_committed reader gets all that is in the topics now.
+
+        False if a transaction has been open for so long.
+        """
+        from confluent_kafka import TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        wanted = [TopicPartition(name, number) for name, count in partitions.items() for number in range(count)]
+        deadline = time.monotonic() + seconds
+        ends = self._offsets(wanted, OffsetSpec.latest(), committed=False)
+        while any(offset < ends[place] for place, offset in self._offsets(wanted, OffsetSpec.latest()).items()):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.005)
+        return True
 
     def delete_group(self, group: str) -> None:
         """Forgets a consumer group and its offsets, if it exists."""
@@ -267,12 +323,12 @@ class Topics:
             self._readers[group] = Consumer({"log_level": 0, **self._settings.consumer(**ours)})
         return self._readers[group]
 
-    def _offsets(self, partitions: list[Any], spec: Any) -> dict[tuple[str, int], int]:
+    def _offsets(self, partitions: list[Any], spec: Any, committed: bool = True) -> dict[tuple[str, int], int]:
         from confluent_kafka import IsolationLevel
 
         asked = self._admin.list_offsets(
             dict.fromkeys(partitions, spec),
-            isolation_level=IsolationLevel.READ_COMMITTED,
+            isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
             request_timeout=self._timeout,
         )
         return {(each.topic, each.partition): self._ask(future.result).offset for each, future in asked.items()}
@@ -321,7 +377,8 @@ class Topics:
             raise self._unreachable(error) from None
 
     def _unreachable(self, error: Exception) -> EnvironmentFailed:
-        return EnvironmentFailed(
+        kind = KafkaAway if is_away(error) else EnvironmentFailed
+        return kind(
             f"Kafka at {self._servers} did not answer as it should: {_reason(error)}. Check that it runs, that "
             "bootstrap_servers is right, and that the kafka settings (TLS, SASL) are those of the cluster."
         )
@@ -331,8 +388,8 @@ def _config_misfits(wanted: Mapping[str, str], actual: Mapping[str, str]) -> lis
     policy = actual["cleanup.policy"]
     misfits: list[str] = []
     for kind in ("compact", "delete"):
-        if kind in policy and kind not in wanted["cleanup.policy"]:
-            misfits.append(f"cleanup.policy={policy} and needs {wanted['cleanup.policy']}")
+        if kind in policy and kind not in wanted.get("cleanup.policy", "delete"):
+            misfits.append(f"cleanup.policy={policy} and needs {wanted.get('cleanup.policy', 'delete')}")
     for name in ("retention.ms", "min.compaction.lag.ms"):
         if name not in wanted or (name == "retention.ms" and "delete" not in policy):
             continue

@@ -7,13 +7,14 @@ decided in Kafka alone. Files are merged in tiers: the cost of a batch follows w
 
 from __future__ import annotations
 
-import os
 import uuid
+from collections import deque
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 import msgspec
 
+from headrace.errors import StreamsError
+from headrace.spark.file_systems import FileDirectory
 from headrace.state.changes import merge_changes
 
 _FANOUT = 8
@@ -45,16 +46,25 @@ EMPTY = Manifest(-1, "", {}, [])
 class StateFiles:
     """The state files of an application in a directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: FileDirectory) -> None:
         self._directory = directory
-        directory.mkdir(parents=True, exist_ok=True)
+        self._present: set[str] | None = None
+        """The files that are there; None until they were listed."""
+        self._recent: deque[Manifest] = deque(maxlen=_KEPT_MANIFESTS)
+
+    @property
+    def location(self) -> str:
+        """Where the files are."""
+        return self._directory.location
 
     def load(self, batch: int, token: str) -> Manifest | None:
         """The manifest of a committed batch."""
-        path = self._directory / f"{_MANIFEST}{batch}-{token}.json"
-        if not path.exists():
+        content = self._directory.read(_manifest_name(batch, token))
+        if content is None:
             return None
-        return msgspec.json.decode(path.read_bytes(), type=Manifest)
+        manifest = msgspec.json.decode(content, type=Manifest)
+        self._recent.append(manifest)
+        return manifest
 
     def prepare(
         self, last: Manifest, batch: int, changes: Mapping[str, bytes], versions: Mapping[str, str]
@@ -67,7 +77,7 @@ class StateFiles:
             self._write(name, msgspec.msgpack.encode(dict(changes)))
             files.append(StateFile(name, 0))
         manifest = Manifest(batch, token, {**last.versions, **versions}, self._merged(files, token))
-        self._write(f"{_MANIFEST}{batch}-{token}.json", msgspec.json.encode(manifest))
+        self._write(_manifest_name(batch, token), msgspec.json.encode(manifest))
         return manifest
 
     def read(self, manifest: Manifest, tasks: Iterable[str] | None = None) -> dict[str, bytes]:
@@ -78,21 +88,23 @@ class StateFiles:
             for task, changes in self._content(file).items():
                 if wanted is None or task in wanted:
                     parts.setdefault(task, []).append(changes)
+        if wanted is not None and wanted - parts.keys():
+            raise StreamsError(
+                f"The state of task {min(wanted - parts.keys())} is missing in {self._directory.location}. "
+                "Bring it back, or take the application back to the beginning with: headrace reset"
+            )
         return {task: merge_changes(found, final=True) for task, found in parts.items()}
 
     def clean(self, manifest: Manifest) -> None:
         """Removes what neither this manifest nor the ones just before it name."""
-        paths = sorted(self._directory.glob(f"{_MANIFEST}*.json"), key=lambda path: path.stat().st_mtime)
-        kept = {*paths[-_KEPT_MANIFESTS:], self._directory / f"{_MANIFEST}{manifest.batch}-{manifest.token}.json"}
-        named: set[str] = set()
-        for path in paths:
-            if path in kept:
-                named.update(file.name for file in msgspec.json.decode(path.read_bytes(), type=Manifest).files)
-            else:
-                path.unlink(missing_ok=True)
-        for path in self._directory.iterdir():
-            if not path.name.startswith(_MANIFEST) and path.name not in named:
-                path.unlink(missing_ok=True)
+        self._recent.append(manifest)
+        if self._present is None:
+            self._present = set(self._directory.names())
+        kept = {_manifest_name(known.batch, known.token) for known in self._recent}
+        kept.update(file.name for known in self._recent for file in known.files)
+        for name in self._present - kept:
+            self._directory.remove(name)
+        self._present &= kept
 
     def _merged(self, files: list[StateFile], token: str) -> list[StateFile]:
         tier = 0
@@ -113,13 +125,19 @@ class StateFiles:
             tier += 1
 
     def _content(self, file: StateFile) -> dict[str, bytes]:
-        return msgspec.msgpack.decode((self._directory / file.name).read_bytes(), type=dict[str, bytes])
+        content = self._directory.read(file.name)
+        if content is None:
+            raise StreamsError(
+                f"The state file {file.name} is missing in {self._directory.location}. Bring it back, "
+                "or take the application back to the beginning with: headrace reset"
+            )
+        return msgspec.msgpack.decode(content, type=dict[str, bytes])
 
     def _write(self, name: str, content: bytes) -> None:
-        """Writes a file whole or not at all, and durably."""
-        scratch = self._directory / f".{name}.tmp"
-        with scratch.open("wb") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        scratch.replace(self._directory / name)
+        self._directory.write(name, content)
+        if self._present is not None:
+            self._present.add(name)
+
+
+def _manifest_name(batch: int, token: str) -> str:
+    return f"{_MANIFEST}{batch}-{token}.json"

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import threading
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from queue import Empty, SimpleQueue
+from typing import Any
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from headrace.errors import StreamsError
+from headrace.errors import EnvironmentFailed, FencedError, KafkaAway, ProductionFailed
+from headrace.kafka.absence import is_away
 from headrace.kafka.clients import ClientSettings
-from headrace.record import Headers
+from headrace.kafka.internal_topics import commits_topic
+from headrace.kafka.topics import Topics
+from headrace.spark.results import Outputs, Refused, produce_all
 
-COMMITS = "commits"
-"""The internal topic whose offset in the application's group is the number of the next batch."""
-
-
-class Output(NamedTuple):
-    """A record to be written."""
-
-    topic: str
-    partition: int
-    key: bytes | None
-    value: bytes | None
-    timestamp: int
-    headers: Headers
+logger = logging.getLogger(__name__)
+librdkafka = logging.getLogger("headrace.librdkafka")
 
 
 class Committed(msgspec.Struct):
@@ -45,54 +41,99 @@ _COORDINATOR_MOVES = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 )
 _COORDINATOR_PAUSE = 0.2
+_FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
+_TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
+_UNKNOWN_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+_PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+_SILENCE_SECONDS = 15.0
+"""How long Kafka may be silent until it counts as away."""
+_START_SECONDS = 45.0
+"""How long a broker that has just started may take until it knows of transactions and groups."""
+_ABORT_SECONDS = 5.0
+_MARGIN_SECONDS = 5.0
+_TRANSACTION_MS = 60_000
+_LARGEST_BYTES = 1_000_000
 _PRODUCER = {
     "partitioner": "murmur2_random",
+    "delivery.report.only.error": True,
     "linger.ms": 5,
     "queue.buffering.max.messages": 2_000_000,
     "queue.buffering.max.kbytes": 1_000_000,
 }
 
 
-class FencedError(StreamsError):
-    """Another process runs the same application now; this one may no longer write."""
+_abandoned: list[Producer] = []
+"""Producers that are stuck in a call: to let go of them would be to wait for them."""
 
 
 class TransactionalCommitter:
-    """One transactional producer for an application: a second one with the same id fences the first."""
+    """One transactional producer for an application: a second one with the same id fences the first.
 
-    def __init__(self, settings: ClientSettings, application_id: str, timeout: float = 60.0) -> None:
+    After an error it is of no more use: what became of the transaction is known to a new one.
+    """
+
+    def __init__(self, settings: ClientSettings, application_id: str, timeout: float = _SILENCE_SECONDS) -> None:
         self._settings = settings
         self._application_id = application_id
         self._timeout = timeout
-        self._marker = TopicPartition(f"{application_id}-{COMMITS}", 0)
-        self._consumer = Consumer(settings.consumer(**{"group.id": application_id, "enable.auto.commit": False}))
+        self._marker = TopicPartition(commits_topic(application_id), 0)
+        self._began = 0.0
+        self._producer_settings = settings.producer(**self._kind(), **_PRODUCER)
         self._producer = self._new_producer()
+        ours = {"group.id": application_id, "enable.auto.commit": False}
+        self._consumer = Consumer({"log_level": 0, **settings.consumer(**ours)})
+        self._topics: Topics | None = None
+        self._last = NEVER
 
     def committed(self) -> Committed:
         """The last batch that was committed."""
         found = self._ask_coordinator()
-        if found.offset < 0 or not found.metadata:
-            return NEVER
-        return msgspec.json.decode(found.metadata, type=Committed)
+        if found.offset >= 0 and found.metadata:
+            self._last = msgspec.json.decode(found.metadata, type=Committed)
+        return self._last
 
-    def commit(self, outputs: Iterable[Output], batch: Committed, offsets: Mapping[tuple[str, int], int]) -> None:
+    def commit(self, outputs: Outputs, batch: Committed, offsets: Mapping[tuple[str, int], int]) -> None:
         """Writes everything and commits it, or nothing of it."""
         producer = self._producer
+        refused: list[Refused] = []
+        self._began = time.monotonic()
         try:
             producer.begin_transaction()
-            errors = produce_all(producer, outputs)
+            refused = produce_all(producer, outputs)
             group = self._consumer.consumer_group_metadata()
-            producer.send_offsets_to_transaction(self._positions(batch, offsets), group, self._timeout)
-            producer.flush(self._timeout)
-            if errors:
-                raise KafkaException(errors[0])
-            producer.commit_transaction(self._timeout)
+            positions = self._positions(batch, offsets)
+            self._bounded(lambda: producer.send_offsets_to_transaction(positions, group, self._timeout))
+            self._deliver(refused)
+            self._bounded(lambda: producer.commit_transaction(self._timeout))
         except KafkaException as error:
-            self._give_up(error)
+            with contextlib.suppress(KafkaException):
+                producer.poll(0)  # tells of what was refused
+            reason = self._reason(error, refused)
+            self._abort(reason)
+            raise reason from error
+        self._last = batch
+
+    def await_visible(self, partitions: Mapping[str, int]) -> None:
+        """Waits until readers of these topics see what was committed: Kafka commits a moment before it shows it."""
+        if self._topics is None:
+            self._topics = Topics(self._settings, self._timeout)
+        self._topics.await_committed(partitions, self._timeout)
 
     def close(self) -> None:
         """Lets go of the connections."""
         self._consumer.close()
+
+    def _kind(self) -> dict[str, Any]:
+        """The settings that make the producer what it is."""
+        return {"transactional.id": self._application_id}
+
+    def _new_producer(self) -> Producer:
+        producer = Producer(self._producer_settings, logger=librdkafka)
+        try:
+            producer.init_transactions(_START_SECONDS)
+        except KafkaException as error:
+            raise self._reason(error, []) from error
+        return producer
 
     def _positions(self, batch: Committed, offsets: Mapping[tuple[str, int], int]) -> list[TopicPartition]:
         """What is committed to the application's group: where to read on, and the batch's number."""
@@ -100,84 +141,120 @@ class TransactionalCommitter:
         metadata = msgspec.json.encode(batch).decode()
         return [*positions, TopicPartition(self._marker.topic, 0, batch.batch + 1, metadata)]
 
+    def _bounded(self, call: Callable[[], None]) -> None:
+        """Makes a call that librdkafka may not come back from, time-out or not, if the broker goes away meanwhile."""
+        ended: SimpleQueue[Exception | None] = SimpleQueue()
+
+        def make_call() -> None:
+            try:
+                call()
+            except Exception as error:
+                ended.put(error)
+            else:
+                ended.put(None)
+
+        threading.Thread(target=make_call, name="headrace-commit", daemon=True).start()
+        try:
+            error = ended.get(timeout=self._timeout + _MARGIN_SECONDS)
+        except Empty:
+            _abandoned.append(self._producer)
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
+        if error is not None:
+            raise error
+
+    def _deliver(self, refused: list[Refused]) -> None:
+        """Waits until every record is delivered, as long as something moves."""
+        left, moved = len(self._producer), time.monotonic()
+        while not refused and (now_left := self._producer.flush(1.0)):
+            if now_left < left:
+                left, moved = now_left, time.monotonic()
+            elif time.monotonic() - moved > self._timeout:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        if refused:
+            raise KafkaException(refused[0].error)
+
     def _ask_coordinator(self) -> TopicPartition:
         """The marker's committed offset; a broker that has just started may need a moment to find the group."""
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + _START_SECONDS
         while True:
             try:
-                return self._consumer.committed([self._marker], timeout=self._timeout)[0]
+                return self._consumer.committed([self._marker], timeout=_START_SECONDS)[0]
             except KafkaException as error:
                 if error.args[0].code() not in _COORDINATOR_MOVES or time.monotonic() > deadline:
-                    raise
+                    raise self._reason(error, []) from error
                 time.sleep(_COORDINATOR_PAUSE)
 
-    def _give_up(self, error: KafkaException) -> None:
-        """Starts over with a new producer, whose higher epoch ends the transaction, and raises."""
-        cause = error.args[0]
-        if isinstance(cause, KafkaError) and cause.code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
-            raise FencedError(
-                f"Another process runs the application {self._application_id} and has taken over; this one stops."
-            ) from error
-        self._producer = self._new_producer()
-        raise error
+    def _abort(self, reason: Exception) -> None:
+        """Ends the transaction, so that readers need not wait for its time-out."""
+        if isinstance(reason, (FencedError, KafkaAway)):
+            return  # a new producer ends it
+        with contextlib.suppress(KafkaException):
+            self._producer.abort_transaction(_ABORT_SECONDS)
 
-    def _new_producer(self) -> Producer:
-        producer = Producer(
-            self._settings.producer(
-                **{
-                    "transactional.id": self._application_id,
-                    **_PRODUCER,
-                }
+    # --- what went wrong -----------------------------------------------------------------------------------------
+
+    def _reason(self, error: KafkaException, refused: list[Refused]) -> Exception:
+        """The error to raise for one of librdkafka's."""
+        first = next((each for each in refused if each.error.code() not in _PURGED), None)
+        cause: KafkaError = error.args[0] if first is None else first.error
+        servers = self._settings.bootstrap_servers
+        if cause.code() in _FENCED:
+            return self._fenced()
+        if is_away(cause):
+            return KafkaAway(f"Kafka at {servers} does not answer: {cause.str()}")
+        if first is None:
+            return EnvironmentFailed(f"Kafka at {servers} refused the results of a batch: {cause.str()}")
+        if cause.code() in _TOO_LARGE:
+            return ProductionFailed(self._too_large(first))
+        if cause.code() in _UNKNOWN_TOPIC:
+            return ProductionFailed(
+                f"Kafka at {servers} has no topic {first.topic}, which the topology writes to: {cause.str()}. "
+                "Make it, and start again."
             )
+        return ProductionFailed(f"Kafka at {servers} refused a record for topic {first.topic}: {cause.str()}")
+
+    def _fenced(self) -> Exception:
+        """A producer is fenced by a second one, and also when its transaction took too long."""
+        limit = self._producer_settings.get("transaction.timeout.ms", _TRANSACTION_MS) / 1000
+        if time.monotonic() - self._began > limit:
+            last = self._last
+            if self.committed() == last:
+                return KafkaAway(f"Kafka has given up a transaction that took longer than {limit:.0f} seconds")
+        return FencedError(
+            f"Another process runs the application {self._application_id} and has taken over; this one stops. "
+            "Nothing is lost: the other one goes on after the last batch that was committed."
         )
-        producer.init_transactions(self._timeout)
-        return producer
+
+    def _too_large(self, refused: Refused) -> str:
+        client = int(self._producer_settings.get("message.max.bytes", _LARGEST_BYTES))
+        text = (
+            f"A record of {refused.size:,} bytes for topic {refused.topic} is too large. "
+            f"The producer sends at most {client:,} bytes (kafka setting max.request.size)"
+        )
+        with contextlib.suppress(EnvironmentFailed):
+            topic = Topics(self._settings, self._timeout).configs([refused.topic])[refused.topic]
+            text += f", the topic takes at most {int(topic['max.message.bytes']):,} (its setting max.message.bytes)"
+        return f"{text}. Raise what is too low, or send less."
 
 
 class PlainCommitter(TransactionalCommitter):
     """At least once: results first, then the batch's number and the offsets."""
 
-    def commit(self, outputs: Iterable[Output], batch: Committed, offsets: Mapping[tuple[str, int], int]) -> None:
-        errors = produce_all(self._producer, outputs)
-        self._producer.flush(self._timeout)
-        if errors:
-            raise KafkaException(errors[0])
-        self._consumer.commit(offsets=self._positions(batch, offsets), asynchronous=False)
+    def commit(self, outputs: Outputs, batch: Committed, offsets: Mapping[tuple[str, int], int]) -> None:
+        refused: list[Refused] = []
+        try:
+            refused = produce_all(self._producer, outputs)
+            self._deliver(refused)
+            self._consumer.commit(offsets=self._positions(batch, offsets), asynchronous=False)
+        except KafkaException as error:
+            raise self._reason(error, refused) from error
+        self._last = batch
+
+    def await_visible(self, partitions: Mapping[str, int]) -> None:
+        """What is written without a transaction is there at once."""
+
+    def _kind(self) -> dict[str, Any]:
+        return {"enable.idempotence": True}
 
     def _new_producer(self) -> Producer:
-        return Producer(
-            self._settings.producer(
-                **{
-                    "enable.idempotence": True,
-                    **_PRODUCER,
-                }
-            )
-        )
-
-
-def produce_all(producer: Producer, outputs: Iterable[Output]) -> list[KafkaError]:
-    """Hands all records to the producer; what fails is in the list once the producer is flushed."""
-    errors: list[KafkaError] = []
-
-    def on_delivery(error: KafkaError | None, message: Any) -> None:
-        if error is not None:
-            errors.append(error)
-
-    produce = producer.produce
-    for topic, partition, key, value, timestamp, headers in outputs:
-        while True:
-            try:
-                produce(
-                    topic,
-                    value,
-                    key,
-                    partition,
-                    on_delivery=on_delivery,
-                    # librdkafka takes 0 for "now".
-                    timestamp=timestamp or 1,
-                    headers=list(headers),
-                )
-                break
-            except BufferError:
-                producer.poll(0.1)
-    return errors
+        return Producer(self._producer_settings, logger=librdkafka)

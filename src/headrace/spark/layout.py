@@ -7,13 +7,19 @@ join does, one of the internal topics is a real one: its rows come back with a l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.kafka.partitions import PartitionPlan
 from headrace.topology import Topology
-from headrace.topology.nodes import SinkNode, SourceNode
+from headrace.topology.nodes import ProcessorNode, SinkNode, SourceNode
+from headrace.topology.operations import Process, TableTransformValues
 from headrace.topology.topology import Subtopology
+
+_EARLIEST, _LATEST = -2, -1
+_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
 
 
 @dataclass(frozen=True)
@@ -23,16 +29,24 @@ class Layout:
     stages: tuple[tuple[int, ...], ...]
     """The sub-topologies of each stage."""
     readers: Mapping[str, int]
-    """By topic, the sub-topology that reads it; a pattern's topics are added as they appear."""
+    """By topic that is read by its name, the sub-topology that reads it."""
+    patterns: Mapping[str, int]
+    """By pattern, in Java's form, the sub-topology that reads the topics it means."""
     shuffled: frozenset[str]
     """Internal topics whose rows stay inside the batch."""
     looped: frozenset[str]
     """Internal topics whose rows come back with a later batch."""
     global_topics: frozenset[str]
+    returning: Mapping[str, int]
+    """The topics in Kafka that tasks both write and read, with their partitions."""
     partitions: Mapping[str, int]
-    """By topic that a task reads or that is internal."""
+    """By topic that a task reads or that is internal, and by topic that a partitioner of the user's writes to."""
     tasks: Mapping[int, int]
     """By sub-topology, how many partitions it has."""
+    scheduling: frozenset[int]
+    """Sub-topologies with processors of the user's, which may ask for punctuations."""
+    starting_offsets: str
+    """Where the first batch begins to read, in the form of Spark's source."""
 
     @property
     def width(self) -> int:
@@ -43,9 +57,13 @@ class Layout:
         """The stage that a sub-topology runs in."""
         return next(number for number, stage in enumerate(self.stages) if subtopology in stage)
 
+    def tasks_of(self, subtopologies: Iterable[int]) -> list[tuple[int, int]]:
+        """Sub-topology and partition of each of their tasks."""
+        return [(group, partition) for group in subtopologies for partition in range(self.tasks[group])]
 
-def lay_out(topology: Topology, plan: PartitionPlan, application_id: str) -> Layout:
-    """The layout of a topology whose topics have these partitions."""
+
+def lay_out(topology: Topology, plan: PartitionPlan, application_id: str, known: Mapping[str, int]) -> Layout:
+    """The layout of a topology whose topics have these partitions; `known` are the partitions of all topics."""
 
     def full(topic: str) -> str:
         return f"{application_id}-{topic}" if topic in topology.internal_topics else topic
@@ -66,16 +84,40 @@ def lay_out(topology: Topology, plan: PartitionPlan, application_id: str) -> Lay
     global_topics = frozenset(
         topic for group in topology.subtopologies() if group.is_global for topic in _read(topology, group)
     )
+    patterns = {pattern: group.id for group in groups for pattern in _patterns(topology, group)}
+    written = {full(topic) for group in groups for topic in _written(topology, group)} - (internal - looped)
+    returning = [
+        topic
+        for topic in sorted(written)
+        if topic in readers or topic in global_topics or any(pattern.fullmatch(topic) for pattern in patterns)
+    ]
     partitions = {full(topic): count for topic, count in plan.sources.items()}
+    chosen_from = {topic: known[topic] for topic in _with_partitioner(topology, known)}
     return Layout(
         stages,
         readers,
+        {java_pattern(pattern): group for pattern, group in patterns.items()},
         frozenset(internal - looped),
         frozenset(looped),
         global_topics,
-        partitions,
+        {topic: count for topic in returning if (count := partitions.get(topic, known.get(topic))) is not None},
+        {**chosen_from, **partitions},
         dict(plan.tasks),
+        frozenset(group.id for group in groups if _may_schedule(topology, group)),
+        _starting_offsets(
+            topology,
+            {
+                **{topic: count for topic, count in partitions.items() if topic not in internal - looped},
+                **{topic: known[topic] for topic in global_topics},
+            },
+        ),
     )
+
+
+def java_pattern(pattern: re.Pattern[str]) -> str:
+    """The pattern as Java writes it, in a group of its own."""
+    flags = "".join(letter for letter, flag in _FLAGS.items() if pattern.flags & flag)
+    return f"(?{flags}:{pattern.pattern.replace('(?P<', '(?<')})"
 
 
 def _topics_that_loop(groups: list[int], writes: Mapping[int, list[str]], readers: Mapping[str, int]) -> set[str]:
@@ -120,3 +162,44 @@ def _read(topology: Topology, group: Subtopology) -> list[str]:
 def _written(topology: Topology, group: Subtopology) -> list[str]:
     nodes = (topology.nodes[name] for name in group.nodes)
     return [node.topic for node in nodes if isinstance(node, SinkNode) and isinstance(node.topic, str)]
+
+
+def _patterns(topology: Topology, group: Subtopology) -> list[re.Pattern[str]]:
+    nodes = (topology.nodes[name] for name in group.nodes)
+    return [node.pattern for node in nodes if isinstance(node, SourceNode) and node.pattern is not None]
+
+
+def _starting_offsets(topology: Topology, partitions: Mapping[str, int]) -> str:
+    """The first offset of each partition; the next one to come where the source says so."""
+    sources = [
+        node for node in topology.nodes.values() if isinstance(node, SourceNode) and node.offset_reset == "latest"
+    ]
+    latest = {
+        topic
+        for node in sources
+        for topic in partitions
+        if topic in node.topics or (node.pattern is not None and node.pattern.fullmatch(topic))
+    }
+    if not latest:
+        return "earliest"
+    return json.dumps(
+        {
+            topic: {str(number): _LATEST if topic in latest else _EARLIEST for number in range(count)}
+            for topic, count in partitions.items()
+        }
+    )
+
+
+def _may_schedule(topology: Topology, group: Subtopology) -> bool:
+    nodes = (topology.nodes[name] for name in group.nodes)
+    return any(
+        isinstance(node, ProcessorNode) and isinstance(node.operation, Process | TableTransformValues) for node in nodes
+    )
+
+
+def _with_partitioner(topology: Topology, known: Mapping[str, int]) -> list[str]:
+    """The known topics that a sink with a partitioner may write to: all of them where a function chooses the topic."""
+    sinks = [node for node in topology.nodes.values() if isinstance(node, SinkNode) and node.partitioner is not None]
+    if any(callable(sink.topic) for sink in sinks):
+        return list(known)
+    return [sink.topic for sink in sinks if isinstance(sink.topic, str) and sink.topic in known]

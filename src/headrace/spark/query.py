@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
-from pyspark import cloudpickle
+from pyspark import Broadcast, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
+from headrace.errors import EnvironmentFailed
 from headrace.kafka.clients import ClientSettings
-from headrace.record import NO_HEADERS
 from headrace.spark.checkpoint import EMPTY, Manifest, StateFiles
-from headrace.spark.commit import Committed, Output, TransactionalCommitter
+from headrace.spark.commit import Committed, TransactionalCommitter
+from headrace.spark.failures import is_lost_worker
 from headrace.spark.layout import Layout
-from headrace.spark.rows import REPORT, SPARK_SCHEMA, STATE, TICK, read_headers
+from headrace.spark.recent_changes import RecentChanges
+from headrace.spark.results import sort_out, stale_tasks
+from headrace.spark.rows import KAFKA_ROWS, PARCELS, TICK
+from headrace.spark.ticker import Ticker
 from headrace.spark.worker import Batch, Program, Report, stage_function
-from headrace.topology import Topology
-from headrace.topology.nodes import SourceNode
 
 logger = logging.getLogger(__name__)
 
-_STALE = "StaleCopyError"
+_SPLITTING = frozenset({"minpartitions", "maxrecordsperpartition"})
+"""Options of Spark's source that give one partition of a topic to several of its own."""
+_ATTEMPTS = 4
+_FIRST_PAUSE = 0.5
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class BatchProgress:
     """What a batch did."""
 
     batch: int
+    """Its number; a batch that only punctuates has that of the one before it."""
     records: int
     outputs: int
     dropped: Mapping[str, int]
@@ -45,7 +50,14 @@ class BatchProgress:
 
 
 class BatchRunner:
-    """Runs the batches of one query, one after the other."""
+    """Runs the batches of one query, one after the other.
+
+    Besides the query's own batches, which bring records, it runs batches of its own for punctuations that are due
+    while no records arrive. These have the number of the batch before them, and a token of their own: Spark's
+    numbering knows nothing of them, and the next batch with records goes on from what they left.
+
+    After an error it runs nothing more: what was committed is known to a new one.
+    """
 
     def __init__(
         self,
@@ -67,49 +79,138 @@ class BatchRunner:
         self._state = self._load_state()
         self._stores: dict[str, dict[str, int]] = {}
         self._slots = slots_for(session, self._layout.width)
-        self._ticking = False
-        """Whether tasks have wall-clock schedules, and so must run without records too."""
-        self.query_id = ""
+        self._recent = RecentChanges(session.sparkContext)
+        self._lock = threading.Lock()
+        """Held by the batch that runs."""
+        self._records_wait = False
+        """Whether a batch of the query waits for one of the runner's own."""
+        # What a task has scheduled is known once it has run: so each that may schedule runs with the first batch.
+        self._due = dict.fromkeys(self._layout.tasks_of(sorted(self._layout.scheduling)), 0)
+        """By sub-topology and partition, when its next wall-clock punctuation is due."""
+        self._ticker = Ticker(self._tick)
+        self._query: StreamingQuery | None = None
+        self._ready = threading.Event()
+        self.failure: Exception | None = None
+        """What made a batch of the runner's own fail, or kept it from running any."""
+
+    def begin(self, query: StreamingQuery) -> None:
+        """Lets the query's batches run, if the query is the one that the last commit belongs to."""
+        self._query = query
+        known = self._committed.query
+        if known and known != str(query.id):
+            self.failure = EnvironmentFailed(
+                f"{self._last_commit()} belongs to another checkpoint of Spark's than the one in use, which would "
+                f"read the source topics from the beginning and pass over its first batches. {self._way_out()}"
+            )
+        self._ready.set()
+        if self.failure is not None:
+            query.stop()
+            raise self.failure
+        self._set_ticker()
+        self._ticker.start()
+
+    def end(self, seconds: float | None = None) -> None:
+        """Runs no more batches of its own; one that runs is waited for, as long as is said."""
+        self._ticker.end(seconds)
 
     def run(self, frame: DataFrame, number: int) -> None:
-        """Runs a batch to its commit, unless it is committed already."""
-        if number <= self._committed.batch:
-            logger.info("batch %d is committed already", number)
-            return
+        """Runs a batch of the query to its commit, unless it is committed already."""
+        self._ready.wait()
+        self._records_wait = True
+        with self._lock:
+            self._records_wait = False
+            if self.failure is not None:
+                raise self.failure
+            if number <= self._committed.batch:
+                logger.info("batch %d is committed already", number)
+            elif self._layout.tasks:
+                self._run(frame, number)
+            self._set_ticker()
+
+    def _tick(self) -> None:
+        """Runs the tasks whose punctuations are due, without records; an error ends the query."""
+        try:
+            with self._lock:
+                if self.failure is None and self._due_tasks(_now()):
+                    self._run(None, self._committed.batch)
+                self._set_ticker()
+        except Exception as error:
+            logger.debug("a punctuation failed", exc_info=error)
+            if not self._ticker.is_ended:
+                assert self._query is not None
+                self._ticker.end()
+                self._query.stop()
+
+    def _run(self, frame: DataFrame | None, number: int) -> None:
+        try:
+            self._commit(frame, number)
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def _commit(self, frame: DataFrame | None, number: int) -> None:
+        assert self._query is not None
         started = time.perf_counter()
-        table = self._compute(frame, number)
-        outputs, changes, reports = _sort_out(table)
-        self._ticking = self._ticking or any(report.punctuates for report in reports)
+        clock = _now()
+        outputs, changes, reports = sort_out(self._compute(frame, number, clock))
         offsets = {(topic, report.partition): offset for report in reports for topic, offset in report.offsets.items()}
         versions = {report.task: report.version for report in reports if report.version}
         manifest = self._files.prepare(self._state, number, changes, versions)
-        committed = Committed(number, manifest.token, self.query_id)
+        committed = Committed(number, manifest.token, str(self._query.id))
         self._committer.commit(outputs, committed, offsets)
+        self._recent.add(self._state.versions, versions, changes)
         self._state, self._committed = manifest, committed
         self._files.clean(manifest)
-        self._tell(number, reports, len(outputs), time.perf_counter() - started)
+        if self._layout.returning and outputs:
+            # Spark's next batch should find them: who waits for all that is available waits for these too.
+            self._committer.await_visible(self._layout.returning)
+        self._schedule(reports)
+        self._count(reports)
+        if frame is not None or outputs:
+            self._tell(number, reports, len(outputs), time.perf_counter() - started)
 
-    def _compute(self, frame: DataFrame, number: int) -> pa.Table:
-        clock = int(time.time() * 1000)
-        rebuild: dict[str, bytes] = {}
-        while True:
-            versions = self._state.versions
-            batch = Batch(self._pickled, self._program_id, number, clock, versions, rebuild)
+    def _compute(self, frame: DataFrame | None, number: int, clock: int) -> pa.Table:
+        versions = self._state.versions
+        rebuild: dict[str, Broadcast[bytes]] = {}
+        try:
+            while True:
+                recent = self._recent.batches
+                batch = Batch(self._pickled, self._program_id, number, clock, versions, rebuild, recent)
+                table = self._attempt(frame, batch)
+                stale = stale_tasks(table)
+                if not stale:
+                    return table
+                logger.info("working copies are rebuilt from the checkpoint: %s", ", ".join(sorted(stale)))
+                for task, state in self._files.read(self._state, stale).items():
+                    rebuild[task] = self._session.sparkContext.broadcast(state)
+        finally:
+            for sent in rebuild.values():
+                sent.destroy()
+
+    def _attempt(self, frame: DataFrame | None, batch: Batch) -> pa.Table:
+        """What the tasks give; where a worker died on the way they are run again, some times."""
+        for attempt in range(1, _ATTEMPTS):
             try:
                 return self._plan(frame, batch).toArrow()
             except Exception as error:
-                if _STALE not in str(error) or rebuild:
+                if not is_lost_worker(error):
                     raise
-                logger.info("working copies are rebuilt from the checkpoint")
-                rebuild = self._files.read(self._state)
+                logger.warning("batch %d, attempt %d: a worker died; it is tried again", batch.number, attempt)
+                time.sleep(_FIRST_PAUSE * 2 ** (attempt - 1))
+        return self._plan(frame, batch).toArrow()
 
-    def _plan(self, frame: DataFrame, batch: Batch) -> DataFrame:
+    # --- the plan of a batch -------------------------------------------------------------------------------------
+
+    def _plan(self, frame: DataFrame | None, batch: Batch) -> DataFrame:
         """The stages of a batch: Kafka's rows, then each stage behind a shuffle where it needs one."""
-        rows = self._addressed(frame)
+        due = self._due_tasks(batch.clock)
+        rows = self._ticks(due) if frame is None else self._addressed(frame)
+        if frame is not None and due:
+            rows = rows.unionByName(self._ticks(due))
         for stage in range(len(self._layout.stages)):
-            if stage or self._needs_shuffle():
+            if stage or due or self._needs_shuffle():
                 rows = rows.repartition(self._layout.width, self._slot(F.col("partition")))
-            rows = rows.mapInArrow(stage_function(batch, stage), SPARK_SCHEMA)
+            rows = rows.mapInArrow(stage_function(batch, stage), PARCELS)
         return rows
 
     def _addressed(self, frame: DataFrame) -> DataFrame:
@@ -124,59 +225,87 @@ class BatchRunner:
             "value",
             "headers",
         ]
-        readers = F.create_map(*[F.lit(item) for pair in layout.readers.items() for item in pair])
         local = frame.filter(~F.col("topic").isin(*layout.global_topics)) if layout.global_topics else frame
-        rows = local.select(readers[F.col("topic")].alias("destination"), *columns)
+        rows = local.select(reader_of(layout, F.col("topic")).alias("destination"), *columns)
         if layout.global_topics:
             everywhere = F.explode(
-                F.array(
-                    *[
-                        F.struct(F.lit(s).alias("s"), F.lit(p).alias("p"))
-                        for s, n in layout.tasks.items()
-                        for p in range(n)
-                    ]
-                )
+                F.array(*[F.struct(F.lit(s).alias("s"), F.lit(p).alias("p")) for s, p in layout.tasks_of(layout.tasks)])
             )
             shared = frame.filter(F.col("topic").isin(*layout.global_topics)).withColumn("task", everywhere)
             copies = shared.select(
                 F.col("task.s").alias("destination"), F.col("task.p").cast("int").alias("partition"), *columns[1:]
             )
             rows = rows.unionByName(copies)
-        if self._ticking:
-            rows = rows.unionByName(self._ticks())
         return rows
 
-    def _ticks(self) -> DataFrame:
-        rows = [
-            (task, partition, TICK, -1, 0, None, None, None)
-            for task, count in self._layout.tasks.items()
-            for partition in range(count)
-        ]
-        return self._session.createDataFrame(rows, SPARK_SCHEMA)
+    def _ticks(self, tasks: list[tuple[int, int]]) -> DataFrame:
+        """Rows that wake the tasks."""
+        rows = [(group, partition, TICK, -1, 0, None, None, None) for group, partition in tasks]
+        return self._session.createDataFrame(rows, KAFKA_ROWS)
 
     def _needs_shuffle(self) -> bool:
         """Whether rows of one task can come from several of the source's partitions."""
         layout = self._layout
         first = layout.stages[0]
-        topics = [group for topic, group in layout.readers.items() if group in first and topic not in layout.shuffled]
-        return bool(layout.global_topics) or self._ticking or len(topics) != len(set(topics))
+        groups = [group for topic, group in layout.readers.items() if group in first and topic not in layout.shuffled]
+        splits = _SPLITTING.intersection(name.lower() for name in self._program.config.spark)
+        return bool(layout.global_topics or layout.patterns or splits) or len(groups) != len(set(groups))
 
     def _slot(self, partition: Any) -> Any:
         """A number whose hash puts partition n of the topics into partition n of the shuffle."""
-        return F.array(*[F.lit(slot) for slot in self._slots])[partition]
+        return F.array(*[F.lit(slot) for slot in self._slots])[F.pmod(partition, F.lit(len(self._slots)))]
+
+    # --- punctuations --------------------------------------------------------------------------------------------
+
+    def _due_tasks(self, clock: int) -> list[tuple[int, int]]:
+        """The tasks with a punctuation that is due."""
+        return [task for task, due in self._due.items() if due <= clock]
+
+    def _schedule(self, reports: list[Report]) -> None:
+        """Remembers when the tasks that ran are to run next."""
+        for report in reports:
+            task = int(report.task.partition("_")[0]), report.partition
+            if report.next_punctuation is None:
+                self._due.pop(task, None)
+            else:
+                self._due[task] = report.next_punctuation
+
+    def _set_ticker(self) -> None:
+        """Sets the next moment, unless records wait: their batch brings what is due."""
+        self._ticker.set(None if self._records_wait else min(self._due.values(), default=None))
+
+    # --- what was committed --------------------------------------------------------------------------------------
 
     def _load_state(self) -> Manifest:
         committed = self._committed
-        if committed.batch < 0:
+        if not committed.token:
             return EMPTY
-        return self._files.load(committed.batch, committed.token) or EMPTY
+        manifest = self._files.load(committed.batch, committed.token)
+        if manifest is None:
+            raise EnvironmentFailed(
+                f"{self._last_commit()}, but {self._files.location} does not have its state. {self._way_out()}"
+            )
+        return manifest
+
+    def _last_commit(self) -> str:
+        return f"Kafka says that batch {self._committed.batch} of {self._program.application_id} is committed"
+
+    def _way_out(self) -> str:
+        return (
+            "Nothing was touched. Give the application the state_dir it had, or bring the files back. If they are "
+            "gone, take it back to the beginning with: headrace reset"
+        )
+
+    # --- what is told --------------------------------------------------------------------------------------------
+
+    def _count(self, reports: list[Report]) -> None:
+        self._stores.update((report.task, report.stores) for report in reports)
 
     def _tell(self, number: int, reports: list[Report], outputs: int, seconds: float) -> None:
         dropped: dict[str, int] = {}
         for report in reports:
             for reason, count in report.dropped.items():
                 dropped[reason] = dropped.get(reason, 0) + count
-            self._stores[report.task] = report.stores
         stores: dict[str, int] = {}
         for counts in self._stores.values():
             for store, count in counts.items():
@@ -185,24 +314,13 @@ class BatchRunner:
         self._on_progress(BatchProgress(number, records, outputs, dropped, stores, seconds))
 
 
-def _sort_out(table: pa.Table) -> tuple[list[Output], dict[str, bytes], list[Report]]:
-    """The results of a batch: records to write, changes by task, and reports."""
-    outputs: list[Output] = []
-    changes: dict[str, bytes] = {}
-    reports: list[Report] = []
-    for batch in table.to_batches():
-        headers = read_headers(batch.column("headers")) or [NO_HEADERS] * batch.num_rows
-        columns = [batch.column(name).to_pylist() for name in ("topic", "partition", "key", "value", "timestamp")]
-        for output in map(Output._make, zip(*columns, headers, strict=True)):
-            if output.topic == STATE:
-                assert output.key is not None and output.value is not None
-                changes[output.key.decode()] = output.value
-            elif output.topic == REPORT:
-                assert output.value is not None
-                reports.append(msgspec.json.decode(output.value, type=Report))
-            else:
-                outputs.append(output)
-    return outputs, changes, reports
+def reader_of(layout: Layout, topic: Any) -> Any:
+    """The sub-topology that reads a topic, by its name or by a pattern."""
+    named = {name: group for name, group in layout.readers.items() if name not in layout.shuffled}
+    found = [F.when(topic == F.lit(name), F.lit(group)) for name, group in named.items()]
+    found += [F.when(topic.rlike(f"^{pattern}$"), F.lit(group)) for pattern, group in layout.patterns.items()]
+    nobody = F.raise_error(F.concat(F.lit("no source of the topology reads the topic "), topic))
+    return F.coalesce(*found, nobody.cast("int"))
 
 
 def slots_for(session: SparkSession, width: int) -> list[int]:
@@ -221,20 +339,20 @@ def slots_for(session: SparkSession, width: int) -> list[int]:
 
 
 def read_stream(
-    session: SparkSession, settings: ClientSettings, topology: Topology, layout: Layout, options: Mapping[str, str]
+    session: SparkSession, settings: ClientSettings, layout: Layout, options: Mapping[str, str]
 ) -> DataFrame:
     """Kafka's rows as a stream: of all topics that tasks read, and of those that loop."""
     topics = [topic for topic in layout.readers if topic not in layout.shuffled]
     names = [*topics, *layout.global_topics]
     reader = session.readStream.format("kafka").options(**settings.spark())
-    patterns = [n.pattern.pattern for n in topology.nodes.values() if isinstance(n, SourceNode) and n.pattern]
-    if patterns:
+    if layout.patterns:
         escaped = [name.replace(".", "\\.") for name in names]
-        reader = reader.option("subscribePattern", "|".join([*escaped, *patterns]))
+        # Spark is content with a topic of which the pattern means a part.
+        reader = reader.option("subscribePattern", f"^(?:{'|'.join([*escaped, *layout.patterns])})$")
     else:
         reader = reader.option("subscribe", ",".join(names))
     defaults = {
-        "startingOffsets": "earliest",
+        "startingOffsets": layout.starting_offsets,
         "includeHeaders": "true",
         "failOnDataLoss": "true",
         "maxOffsetsPerTrigger": "400000",
@@ -248,18 +366,21 @@ def read_stream(
 
 
 def start_query(
-    frame: DataFrame, runner: BatchRunner, checkpoint: str, name: str, interval_ms: int | None
+    frame: DataFrame,
+    runner: BatchRunner,
+    run: Callable[[DataFrame, int], None],
+    checkpoint: str,
+    name: str,
+    interval_ms: int | None,
 ) -> StreamingQuery:
-    """Starts the query; the runner's batches are its micro-batches."""
-    writer = frame.writeStream.foreachBatch(runner.run).option("checkpointLocation", checkpoint).queryName(name)
+    """Starts the query; `run` runs the runner's batches, which are its micro-batches."""
+    writer = frame.writeStream.foreachBatch(run).option("checkpointLocation", checkpoint).queryName(name)
     if interval_ms is not None:
         writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
     query = writer.start()
-    runner.query_id = str(query.id)
+    runner.begin(query)
     return query
 
 
-def checkpoint_paths(state_dir: Path, application_id: str) -> tuple[str, Path]:
-    """Where Spark's checkpoint and the state files are, below the state directory."""
-    base = state_dir / "checkpoints" / application_id
-    return str(base / "spark"), base / "state"
+def _now() -> int:
+    return int(time.time() * 1000)

@@ -1,11 +1,18 @@
-"""The rows that travel in a batch: records for tasks, results for the driver."""
+"""What travels in a batch: Kafka's rows, and parcels of rows for tasks and for the driver.
+
+Only what Spark reads from Kafka are rows to Spark. What tasks send is packed into parcels, each for one place and of
+one topic, so that neither a shuffle nor the way to the driver is work for each record.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
+import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.record import NO_HEADERS, Headers
 
@@ -19,63 +26,112 @@ REPORT = "\x00report"
 """The topic of a row that carries what a task counted."""
 TICK = "\x00tick"
 """The topic of a row that only wakes a task."""
+STALE = "\x00stale"
+"""The topic of a row that says that a task's working copy has to be made anew, and spoils the batch."""
 
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-SCHEMA = pa.schema(
+KAFKA_ROWS = (
+    "destination int, partition int, topic string, offset long, timestamp long, key binary, value binary, "
+    "headers array<struct<key: string, value: binary>>"
+)
+"""What the first stage reads; `destination` is a sub-topology."""
+PARCELS = "destination int, partition int, topic string, first long, last long, count int, content binary"
+"""What every stage gives, and the later ones read."""
+
+Row = tuple[int, int, bytes | None, bytes | None, Headers]
+"""A number, timestamp, key, value, headers. On the way to a task the number is the row's place in the order of rows,
+on the way to the driver it is the partition to write to."""
+
+_PARCEL_SCHEMA = pa.schema(
     [
         ("destination", pa.int32()),
         ("partition", pa.int32()),
         ("topic", pa.string()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.int64()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", HEADERS),
+        ("first", pa.int64()),
+        ("last", pa.int64()),
+        ("count", pa.int32()),
+        ("content", pa.binary()),
     ]
 )
-"""`destination` is a sub-topology; `offset` gives the order of rows from one origin."""
-SPARK_SCHEMA = (
-    "destination int, partition int, topic string, offset long, timestamp long, key binary, value binary, "
-    "headers array<struct<key: string, value: binary>>"
-)
+_ROWS_IN_PARCEL = 10_000
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Row]).decode
 
-Row = tuple[int, int, str, int, int, bytes | None, bytes | None, Headers]
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Rows of one topic for one task or for the driver, from one origin and in its order."""
+
+    destination: int
+    partition: int
+    """The partition of the task they are for, or come from."""
+    topic: str
+    first: int
+    last: int
+    """The numbers of the first and the last row."""
+    count: int
+    open: Callable[[], list[Row]]
 
 
 class RowWriter:
-    """Collects rows and gives them out as Arrow batches of a bearable size."""
+    """Collects the rows of each place and gives them out as parcels."""
 
-    def __init__(self, rows_per_batch: int = 20_000) -> None:
-        self._rows: list[Row] = []
-        self._limit = rows_per_batch
-        self.add = self._rows.append
+    def __init__(self) -> None:
+        self._places: dict[tuple[int, int, str], list[Row]] = {}
+
+    def place(self, destination: int, partition: int, topic: str) -> list[Row]:
+        """Where rows for a task, or for the driver, are put until `batches` gives them out."""
+        return self._places.setdefault((destination, partition, topic), [])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Everything collected so far."""
-        rows = self._rows
-        for start in range(0, len(rows), self._limit):
-            yield to_batch(rows[start : start + self._limit])
-        rows.clear()
+        for place, rows in self._places.items():
+            for start in range(0, len(rows), _ROWS_IN_PARCEL):
+                yield _packed(*place, rows[start : start + _ROWS_IN_PARCEL])
+        self._places.clear()
 
 
-def to_batch(rows: list[Row]) -> pa.RecordBatch:
-    """The rows as one Arrow batch."""
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns[:-1], SCHEMA, strict=False)]
-    arrays.append(_headers_array(columns[-1]))
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+def _packed(destination: int, partition: int, topic: str, rows: list[Row]) -> pa.RecordBatch:
+    values = (destination, partition, topic, rows[0][0], rows[-1][0], len(rows), _encode(rows))
+    columns = [pa.array([value], field.type) for value, field in zip(values, _PARCEL_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=_PARCEL_SCHEMA)
 
 
-def _headers_array(column: Any) -> pa.Array:
-    if not any(column):
-        return pa.nulls(len(column), HEADERS)
-    return pa.array([[{"key": key, "value": value} for key, value in headers] for headers in column], HEADERS)
+def read_parcels(batch: pa.RecordBatch | pa.Table) -> Iterator[Parcel]:
+    """The parcels of a stage."""
+    for row in batch.to_pylist():
+        content = row.pop("content")
+        yield Parcel(**row, open=partial(_decode, content))
 
 
-def read_headers(column: pa.ChunkedArray | pa.Array) -> list[Headers] | None:
-    """The headers of each row; None where no row has any."""
+def read_kafka_rows(batch: pa.RecordBatch) -> Iterator[Parcel]:
+    """The rows from Kafka, by task and topic."""
+    place = ["destination", "partition", "topic"]
+    for found in pa.Table.from_batches([batch]).select(place).group_by(place).aggregate([]).to_pylist():
+        rows = batch
+        for name, value in found.items():
+            mine = pc.equal(rows.column(name), value)
+            rows = rows if mine.true_count == rows.num_rows else rows.filter(mine)
+        offsets = rows.column("offset")
+        if not pc.all(pc.less_equal(offsets[:-1], offsets[1:])).as_py():
+            rows = rows.sort_by("offset")
+            offsets = rows.column("offset")
+        yield Parcel(
+            **found,
+            first=offsets[0].as_py(),
+            last=offsets[-1].as_py(),
+            count=rows.num_rows,
+            open=partial(_rows_of, rows),
+        )
+
+
+def _rows_of(batch: pa.RecordBatch) -> list[Row]:
+    columns = [batch.column(name).to_pylist() for name in ("offset", "timestamp", "key", "value")]
+    return list(zip(*columns, _headers(batch.column("headers")), strict=True))
+
+
+def _headers(column: pa.Array) -> list[Headers]:
     if column.null_count == len(column):
-        return None
+        return [NO_HEADERS] * len(column)
     return [
         NO_HEADERS if not headers else tuple((header["key"], header["value"]) for header in headers)
         for headers in column.to_pylist()

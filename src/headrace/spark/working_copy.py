@@ -6,7 +6,7 @@ applied. So a batch that is run again finds the copy as it was before, whatever 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,6 +29,10 @@ class StaleCopyError(HeadraceError):
     """The working copy is not at the version that was committed, and has to be made anew."""
 
 
+def _no_way(start: str, end: str) -> Sequence[bytes] | None:
+    return None
+
+
 class _Held(msgspec.Struct, array_like=True):
     """Changes that wait to be told whether they count."""
 
@@ -43,14 +47,23 @@ class WorkingCopy:
     def __init__(self, directory: Path, stores: Iterable[str]) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._stores = LmdbStores(str(directory), _MAP_SIZE)
+        # Processes that were killed while they read would keep the room of what they saw for ever.
+        self._stores.environment.reader_check()
         self._overlays: dict[str, OverlayStore] = {}
         self._names = tuple(stores)
+        self._version = NOTHING
         for store in self._names:
             self._stores.database(store)
 
-    def bring_to(self, version: str, rebuild: bytes | None) -> None:
-        """Makes the copy stand at the version, from what is held or from the whole state given."""
+    def bring_to(
+        self, version: str, rebuild: bytes | None, way: Callable[[str, str], Sequence[bytes] | None] = _no_way
+    ) -> None:
+        """Makes the copy stand at the version, from what is held, by `way(current, version)`, or from the whole state.
+
+        `way` has the changes that lead from one version to the other, if it can.
+        """
         environment = self._stores.environment
+        self._version = version
         with environment.begin(write=True) as transaction:
             current = (self._stores.fact(transaction, _VERSION) or b"").decode()
             if current == version:
@@ -59,6 +72,9 @@ class WorkingCopy:
             held = None if packed is None else msgspec.msgpack.decode(packed, type=_Held)
             if held is not None and held.token == version and held.before == current:
                 self._stores.apply(transaction, self._known(unpack_changes(held.changes)))
+            elif version != NOTHING and (steps := way(current, version)) is not None:
+                for changes in steps:
+                    self._stores.apply(transaction, self._known(unpack_changes(changes)))
             elif version == NOTHING or rebuild is not None:
                 self._stores.clear(transaction)
                 if rebuild is not None:
@@ -71,6 +87,10 @@ class WorkingCopy:
     def read(self) -> Iterator[dict[str, OverlayStore]]:
         """The stores as of now, each with room for changes over it."""
         with self._stores.environment.begin() as transaction:
+            current = (self._stores.fact(transaction, _VERSION) or b"").decode()
+            if current != self._version:
+                # An attempt at an older batch that nobody waits for any more may still run on the same copy.
+                raise StaleCopyError(f"the working copy went from {self._version} to {current or 'nothing'}")
             self._overlays = {name: OverlayStore(self._stores.reader(transaction, name)) for name in self._names}
             yield self._overlays
 

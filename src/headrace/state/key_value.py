@@ -25,6 +25,17 @@ class BytesKeyValueStore(Store):
         """How many keys there are."""
         return len(self._ordered)
 
+    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        """Takes over a record of the changelog."""
+        if value is None:
+            self._ordered.delete(key)
+        else:
+            self._ordered.put(key, self._logged_form(value, timestamp))
+
+    def _logged_form(self, value: bytes, timestamp: int) -> bytes:
+        """A value as the store keeps it, from the one in the changelog."""
+        return value
+
     def _get(self, key: bytes) -> bytes | None:
         cache = self._cache
         if cache is None:
@@ -201,6 +212,9 @@ class TimestampedKeyValueStore(BytesKeyValueStore):
             if log is not None:
                 log(key, None, expiring.stream_time, NO_HEADERS)
         return count
+
+    def _logged_form(self, value: bytes, timestamp: int) -> bytes:
+        return pack_timestamped(value, timestamp)
 
     def _log_update(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
         if self._log is None:

@@ -3,34 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import merge
 from typing import Any
 
 import lmdb
 
 from headrace.state.changes import Changes
+from headrace.state.odd_keys import LONGEST, OddKeys, is_odd
 from headrace.state.overlay import Entry
 
 FACTS = b"facts"
+ODD = b"odd"
 
 
 class LmdbReader:
     """The entries of one store in a read transaction."""
 
-    __slots__ = ("_database", "_facts", "_prefix", "_transaction")
+    __slots__ = ("_database", "_facts", "_odd", "_prefix", "_transaction")
 
-    def __init__(self, transaction: Any, database: Any, facts: Any, store: str) -> None:
+    def __init__(self, transaction: Any, database: Any, facts: Any, odd: OddKeys, store: str) -> None:
         self._transaction = transaction
         self._database = database
         self._facts = facts
+        self._odd = odd
         self._prefix = store.encode() + b"\x00"
 
     def get(self, key: bytes) -> bytes | None:
         """The value of the key."""
+        if not 0 < len(key) <= LONGEST:
+            return self._odd.get(key)
         value: bytes | None = self._transaction.get(key, db=self._database)
         return value
 
     def range(self, low: bytes | None, high: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
         """The entries from `low` to before `high`."""
+        entries = self._range(low or None, high, reverse)
+        if not self._odd.may_exist:
+            return entries
+        return merge(entries, self._odd.range(low, high, reverse=reverse), reverse=reverse)
+
+    def _range(self, low: bytes | None, high: bytes | None, reverse: bool) -> Iterator[Entry]:
+        if high == b"":
+            return
         with self._transaction.cursor(db=self._database) as cursor:
             if not reverse:
                 found = cursor.first() if low is None else cursor.set_range(low)
@@ -54,7 +68,7 @@ class LmdbReader:
 
     def __len__(self) -> int:
         entries: int = self._transaction.stat(self._database)["entries"]
-        return entries
+        return entries + len(self._odd)
 
 
 class LmdbStores:
@@ -67,11 +81,13 @@ class LmdbStores:
             path, map_size=map_size, max_dbs=1024, sync=False, metasync=False, writemap=False, subdir=True, lock=True
         )
         self._facts = self.environment.open_db(FACTS)
+        self._odd = self.environment.open_db(ODD)
         self._databases: dict[str, Any] = {}
 
     def reader(self, transaction: Any, store: str) -> LmdbReader:
         """The store as of the transaction."""
-        return LmdbReader(transaction, self.database(store), self._facts, store)
+        odd = OddKeys(transaction, self._odd, store)
+        return LmdbReader(transaction, self.database(store), self._facts, odd, store)
 
     def database(self, store: str) -> Any:
         """Where the store's entries are."""
@@ -85,8 +101,11 @@ class LmdbStores:
         for store, change in changes.items():
             database = self._databases[store]
             put, delete = transaction.put, transaction.delete
+            odd = OddKeys(transaction, self._odd, store)
             for key, value in sorted(change.entries.items()):
-                if value is None:
+                if is_odd(key):
+                    odd.delete(key) if value is None else odd.put(key, value)
+                elif value is None:
                     delete(key, db=database)
                 else:
                     put(key, value, db=database)
@@ -103,9 +122,23 @@ class LmdbStores:
         """Keeps a fact about the whole."""
         transaction.put(name, value, db=self._facts)
 
+    def drop_fact(self, transaction: Any, name: bytes) -> None:
+        """Removes a fact about the whole."""
+        transaction.delete(name, db=self._facts)
+
+    def erase(self, transaction: Any, store: str) -> None:
+        """Removes the entries of one store and the facts about it."""
+        transaction.drop(self.database(store), delete=False)
+        OddKeys(transaction, self._odd, store).erase()
+        prefix = store.encode() + b"\x00"
+        with transaction.cursor(db=self._facts) as cursor:
+            found = cursor.set_range(prefix)
+            while found and cursor.key().startswith(prefix):
+                found = cursor.delete()
+
     def clear(self, transaction: Any) -> None:
         """Removes everything."""
-        for database in (*self._databases.values(), self._facts):
+        for database in (*self._databases.values(), self._facts, self._odd):
             transaction.drop(database, delete=False)
 
     def close(self) -> None:

@@ -72,7 +72,13 @@ class OverlayStore:
         return self._merged(written, base, reverse)
 
     def __len__(self) -> int:
-        return len(self._base) + len(self._written) - len(self._deleted)
+        base = self._base
+        count = len(base)
+        if not count:
+            return len(self._written)
+        added = sum(base.get(key) is None for key, _ in self._written.range(None, None))
+        removed = sum(base.get(key) is not None for key in self._deleted)
+        return count + added - removed
 
     def meta_get(self, name: str) -> bytes | None:
         """A fact kept beside the entries."""

@@ -48,6 +48,34 @@ class SegmentedStore(Store):
             save_number(self._ordered, _STREAM_TIME, self._stream_time)
             self._saved_stream_time = self._stream_time
 
+    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        """Takes over a record of the changelog, unless it is expired by now."""
+        time = self._time_of(key)
+        if time > self._stream_time:
+            self._stream_time = time
+        if self._segments.admit(self._segments.id_of(time), self._stream_time):
+            self._write(self._store_key(key, time), None if value is None else self._logged_form(value, timestamp))
+
+    def approximate_count(self) -> int:
+        """About how many entries there are."""
+        entries = len(self._ordered)
+        return entries // 2 if self._by_time else entries
+
+    def scan(self, after: bytes | None, from_ms: int, to_ms: int) -> Entries:
+        """The entries of times within these, both included, behind a key of the ordered store, in their order."""
+        earliest = self._earliest(from_ms)
+        for segment in self._segments.between(earliest, to_ms):
+            low, high = self._segments.prefix(segment), self._segments.prefix(segment + 1)
+            if after is not None:
+                low = max(low, after + b"\x00")
+            for found, value in self._scan(low, high, False) if low < high else ():
+                if earliest <= self._time_of(found) <= to_ms:
+                    yield found, value
+
+    def _logged_form(self, value: bytes, timestamp: int) -> bytes:
+        """A value as the store keeps it, from the one in the changelog."""
+        return value
+
     def _on_evicted(self) -> Callable[[bytes], None] | None:
         # The segments are made after the cache, whose entries they keep.
         def let_go(key: bytes) -> None:

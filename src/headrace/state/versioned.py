@@ -67,6 +67,10 @@ class VersionedStore(Store):
         self._log_version(packed_key, None, timestamp)
         return None if found is None else ValueAndTimestamp(self._deserialize_value(found[0]), found[1])
 
+    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        """Takes over a record of the changelog, unless it is too old by now."""
+        self._put(key, value, timestamp, RecordContext(timestamp))
+
     def flush(self) -> None:
         """Keeps what the store must know when it is opened again."""
         if self._stream_time != self._saved_stream_time:

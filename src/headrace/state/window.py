@@ -195,6 +195,9 @@ class TimestampedWindowStore(WindowStore):
             self._key(key), None if packed is None else pack_timestamped(packed, timestamp), start, context
         )
 
+    def _logged_form(self, value: bytes, timestamp: int) -> bytes:
+        return pack_timestamped(value, timestamp)
+
     def _log_update(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
         if self._log is None:
             return

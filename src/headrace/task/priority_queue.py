@@ -11,29 +11,30 @@ T = TypeVar("T")
 class PriorityQueue(Generic[T]):
     """A binary heap with the sifting rules of java.util.PriorityQueue."""
 
-    __slots__ = ("_heap", "_priority")
+    __slots__ = ("_priority", "heap")
 
     def __init__(self, priority: Callable[[T], int]) -> None:
         self._priority = priority
-        self._heap: list[T] = []
+        self.heap: list[T] = []
+        """The elements, the least one first."""
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self.heap)
 
     def peek(self) -> T | None:
         """The least element."""
-        return self._heap[0] if self._heap else None
+        return self.heap[0] if self.heap else None
 
     def offer(self, element: T) -> None:
         """Adds an element."""
-        heap = self._heap
+        heap = self.heap
         heap.append(element)
         if len(heap) > 1:
             self._sift_up(len(heap) - 1, element)
 
     def poll(self) -> T | None:
         """Takes the least element out."""
-        heap = self._heap
+        heap = self.heap
         if not heap:
             return None
         last = heap.pop()
@@ -45,10 +46,10 @@ class PriorityQueue(Generic[T]):
 
     def clear(self) -> None:
         """Takes everything out."""
-        self._heap.clear()
+        self.heap.clear()
 
     def _sift_up(self, index: int, element: T) -> None:
-        heap, priority = self._heap, self._priority
+        heap, priority = self.heap, self._priority
         value = priority(element)
         while index > 0:
             parent = (index - 1) >> 1
@@ -60,7 +61,7 @@ class PriorityQueue(Generic[T]):
         heap[index] = element
 
     def _sift_down(self, element: T) -> None:
-        heap, priority = self._heap, self._priority
+        heap, priority = self.heap, self._priority
         value = priority(element)
         size = len(heap)
         half = size >> 1

@@ -39,11 +39,14 @@ class Schedule:
 class PunctuationQueue:
     """The schedules of a task that follow one clock."""
 
-    __slots__ = ("_made", "_schedules")
+    __slots__ = ("_made", "_made_first", "_schedules", "waiting")
 
     def __init__(self) -> None:
         self._made: list[Schedule] = []
+        self._made_first: list[Schedule] = []
         self._schedules: PriorityQueue[Schedule] = PriorityQueue(_due)
+        self.waiting = self._schedules.heap
+        """The schedules; where there are none, there is nothing to punctuate."""
 
     def add(self, schedule: Schedule) -> Schedule:
         """Adds a schedule."""
@@ -51,6 +54,10 @@ class PunctuationQueue:
         self._made.append(schedule)
         self._schedules.offer(schedule)
         return schedule
+
+    def begin(self) -> None:
+        """Says that all schedules so far were made by `init`, and so will be made again by the next one."""
+        self._made_first = list(self._made)
 
     def punctuate(self, now: int, run: Punctuate) -> bool:
         """Runs what is due; answers whether anything was."""
@@ -68,12 +75,12 @@ class PunctuationQueue:
             schedule = schedules.peek()
         return punctuated
 
-    def snapshot(self) -> list[tuple[str, int, int]]:
-        """Node, interval and next time of every schedule, by node in the order they were made."""
-        return [(one.node, one.interval, one.timestamp) for one in self._made if not one.is_cancelled]
+    def snapshot(self) -> list[tuple[str, int, int | None]]:
+        """Node, interval and next time of the schedules that `init` made, in order; no time for cancelled ones."""
+        return [(one.node, one.interval, None if one.is_cancelled else one.timestamp) for one in self._made_first]
 
-    def restore(self, times: list[tuple[str, int, int]]) -> None:
-        """Lets schedules that were made anew go on at the times of a snapshot."""
+    def restore(self, times: list[tuple[str, int, int | None]]) -> None:
+        """Lets schedules that were made anew go on at the times of a snapshot, or be cancelled as they were."""
         waiting = [(node, interval, time) for node, interval, time in times]
         schedules = [one for one in self._made if not one.is_cancelled]
         self._schedules.clear()
@@ -81,8 +88,16 @@ class PunctuationQueue:
             known = next((e for e in waiting if e[:2] == (schedule.node, schedule.interval)), None)
             if known is not None:
                 waiting.remove(known)
+                if known[2] is None:
+                    schedule.cancel()
+                    continue
                 schedule.timestamp = known[2]
             self._schedules.offer(schedule)
+
+    @property
+    def next_due(self) -> int | None:
+        """When the first of the schedules that `init` made is due."""
+        return min((one.timestamp for one in self._made_first if not one.is_cancelled), default=None)
 
     @property
     def is_empty(self) -> bool:

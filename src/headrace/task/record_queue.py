@@ -6,7 +6,7 @@ The record at the head of a queue is deserialized and has its time; the others w
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from headrace.errors import StreamsError
@@ -30,14 +30,15 @@ class RawRecord(NamedTuple):
     headers: Headers
 
 
+Numbered = tuple[int, int, "bytes | None", "bytes | None", Headers]
+"""The fields of a record whose topic and partition are known: offset, timestamp, key, value, headers."""
+
 Raw = tuple[str, int, int, int, "bytes | None", "bytes | None", Headers]
 """The fields of a RawRecord as a plain tuple, which takes a fraction of the time to make."""
 
 
-class SkippedRecord(RecordContext):
+class SkippedRecord(RecordContext, gc=False, eq=False):
     """Stands at the head of a queue for records that could not be used, where no other follows them."""
-
-    __slots__ = ()
 
 
 class RecordQueue:
@@ -127,6 +128,40 @@ class RecordQueue:
         if skipped is not None:
             self.key = self.value = None
             self.head = SkippedRecord(UNKNOWN, skipped.headers, skipped.topic, skipped.partition, skipped.offset)
+
+    def read(self, topic: str, partition: int, records: Iterable[Numbered]) -> Iterator[tuple[Any, Any, RecordContext]]:
+        """The records that can be used, where no other queue has any: key, value and context.
+
+        As at the head of a queue, a record is read and has its time before the one ahead of it is given out.
+        """
+        deserialize_key, deserialize_value, wants_record = (
+            self._deserialize_key,
+            self._deserialize_value,
+            self._wants_record,
+        )
+        ahead: tuple[Any, Any, RecordContext] | None = None
+        for offset, timestamp, raw_key, raw_value, headers in records:
+            try:
+                key = deserialize_key(raw_key)
+                value = deserialize_value(raw_value)
+            except Exception as error:
+                raw = RawRecord(topic, partition, offset, timestamp, raw_key, raw_value, headers)
+                self._on_failure(self.node, raw, error)
+                continue
+            if timestamp < 0 or wants_record:
+                extracted = self._extract(ConsumedRecord(key, value, timestamp, headers, topic, partition, offset))
+                if extracted < 0:
+                    raw = RawRecord(topic, partition, offset, timestamp, raw_key, raw_value, headers)
+                    self._on_skip(self.node, raw, f"negative extracted timestamp {extracted}")
+                    continue
+                timestamp = extracted
+            if ahead is not None:
+                yield ahead
+            ahead = key, value, RecordContext(timestamp, headers, topic, partition, offset, raw_key, raw_value)
+            if timestamp > self.partition_time:
+                self.partition_time = timestamp
+        if ahead is not None:
+            yield ahead
 
     def _extract(self, record: ConsumedRecord) -> int:
         try:

@@ -46,7 +46,7 @@ class TaskStores:
         self.specs: dict[str, StoreSpec] = {}
         """The stores with all their serdes."""
         self._stores: dict[str, Any] = {}
-        users = _first_users(nodes)
+        users = first_users(nodes)
         for name, spec in specs.items():
             if name not in users:
                 continue
@@ -102,8 +102,9 @@ class TaskStores:
         return lambda context, reason: self._errors.drop(name, context, reason)
 
 
-def _first_users(nodes: Mapping[str, Node]) -> dict[str, Node]:
-    users: dict[str, Node] = {}
+def first_users(nodes: Mapping[str, Node]) -> dict[str, ProcessorNode]:
+    """By store, the first node that uses it."""
+    users: dict[str, ProcessorNode] = {}
     for node in nodes.values():
         if isinstance(node, ProcessorNode):
             for store in node.stores:

@@ -16,7 +16,7 @@ from headrace.task.defaults import DefaultSerdes
 from headrace.task.errors import ErrorDesk, Send
 from headrace.task.node_context import NodeContext
 from headrace.task.punctuation import PunctuationQueue, Schedule
-from headrace.task.record_queue import PartitionGroup, Raw, RawRecord, RecordQueue, SkippedRecord
+from headrace.task.record_queue import Numbered, PartitionGroup, Raw, RawRecord, RecordQueue, SkippedRecord
 from headrace.task.sink import make_sink
 from headrace.task.stores import OrderedStores, TaskStores
 from headrace.task.wiring import children_of, forward_to_all
@@ -45,6 +45,7 @@ class Task:
         partition: int = 0,
         nodes: Iterable[str] | None = None,
         partitions: Callable[[str], int] = lambda topic: 1,
+        queue_per_topic: bool = False,
     ) -> None:
         self.application_id = application_id
         self.task_id = task_id
@@ -70,7 +71,9 @@ class Task:
         self._operators: dict[str, Operator] = {}
         self._contexts: dict[str, NodeContext] = {}
         self._global_queues: dict[str, RecordQueue] = {}
-        self._patterns: list[tuple[SourceNode, RecordQueue]] = []
+        self._patterns: list[tuple[SourceNode, RecordQueue, Callable[[], RecordQueue]]] = []
+        self._queue_per_topic = queue_per_topic
+        """Whether each topic that a pattern means has a queue of its own; the driver has one for all of them."""
         self._group = PartitionGroup()
         self.add = self._group.add
         """Lets a record wait in its queue; the first one there is deserialized and gets its time at once."""
@@ -96,8 +99,10 @@ class Task:
         queue = self._group.queues.get(topic)
         if queue is not None:
             return queue
-        for source, queue in self._patterns:
+        for source, queue, new_queue in self._patterns:
             if source.pattern is not None and source.pattern.fullmatch(topic):
+                if self._queue_per_topic:
+                    queue = self._group.queues[topic] = new_queue()
                 return queue
         return None
 
@@ -119,6 +124,24 @@ class Task:
                 raise failure from failure.__cause__
         self.commit_needed = True
         return True
+
+    def process_all(self, queue: RecordQueue, topic: str, partition: int, records: Iterable[Numbered]) -> None:
+        """Processes the records of one partition, where no other has any.
+
+        As adding them, processing one after the other and punctuating would, in less time.
+        """
+        self.commit_needed = True
+        group, process, schedules = self._group, queue.process, self._stream_schedules.waiting
+        for key, value, context in queue.read(topic, partition, records):
+            if context.timestamp > group.stream_time:
+                group.stream_time = context.timestamp
+            try:
+                process(key, value, context)
+            except Exception as error:
+                failure = self._failure(queue.node, context, error)
+                raise failure from failure.__cause__
+            if schedules:
+                self.punctuate_stream_time()
 
     def update_global(self, queue: RecordQueue, record: Raw) -> None:
         """Brings a record of a global table's topic into its store."""
@@ -170,9 +193,9 @@ class Task:
         return self._punctuated(self._stream_schedules.punctuate(stream_time, self._punctuate))
 
     @property
-    def has_system_schedules(self) -> bool:
-        """Whether anything is scheduled by the wall clock."""
-        return not self._system_schedules.is_empty
+    def next_system_punctuation(self) -> int | None:
+        """When something is due next by the wall clock."""
+        return self._system_schedules.next_due
 
     def punctuate_system_time(self) -> bool:
         """Runs what is due by the wall clock; answers whether anything was."""
@@ -235,15 +258,16 @@ class Task:
         """Goes on where a snapshot was taken."""
         self._group.stream_time = snapshot["stream_time"]
         for topic, time in snapshot["partition_times"].items():
-            if topic in self._group.queues:
-                self._group.queues[topic].partition_time = time
+            queue = self.queue_of(topic)
+            if queue is not None:
+                queue.partition_time = time
         self.metadata.update(snapshot["metadata"])
         for name, state in snapshot["operators"].items():
             operator: Any = self._operators[name]
             operator.restore(state)
-        queues = (self._stream_schedules, self._system_schedules)
-        for queue, times in zip(queues, snapshot["schedules"], strict=True):
-            queue.restore(times)
+        schedules = (self._stream_schedules, self._system_schedules)
+        for punctuations, times in zip(schedules, snapshot["schedules"], strict=True):
+            punctuations.restore(times)
 
     def close(self) -> None:
         """Closes the nodes in order, then the stores; an error is raised after the last one."""
@@ -303,8 +327,8 @@ class Task:
 
         queues = self._global_queues if is_global else self._group.queues
         if node.pattern is not None:
-            self._patterns.append((node, queue()))
-            queues[node.pattern.pattern] = self._patterns[-1][1]
+            queues[node.pattern.pattern] = queue()
+            self._patterns.append((node, queues[node.pattern.pattern], queue))
         for topic in reversed(node.topics):
             queues[self.topic_name(topic)] = queue()
 
@@ -332,6 +356,8 @@ class Task:
                 raise _failed("initialize", name, error) from error
             finally:
                 context.current = None
+        self._stream_schedules.begin()
+        self._system_schedules.begin()
 
 
 def _metadata_timestamp(record: Any, partition_time: int) -> int:

@@ -1,0 +1,79 @@
+"""Kafka not answering: how the clients' errors tell of it, and waiting until it answers again."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from headrace.kafka.clients import ClientSettings
+
+logger = logging.getLogger(__name__)
+
+_PROBE_SECONDS = 2.0
+_FIRST_PAUSE = 0.2
+_LONGEST_PAUSE = 1.0
+
+_CODES = (
+    "_TRANSPORT",
+    "_ALL_BROKERS_DOWN",
+    "_RESOLVE",
+    "_TIMED_OUT",
+    "_TIMED_OUT_QUEUE",
+    "_MSG_TIMED_OUT",
+    "_WAIT_COORD",
+    "_RETRY",
+    "REQUEST_TIMED_OUT",
+    "NETWORK_EXCEPTION",
+    "BROKER_NOT_AVAILABLE",
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_FOR_PARTITION",
+    "COORDINATOR_NOT_AVAILABLE",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "NOT_COORDINATOR",
+    "CONCURRENT_TRANSACTIONS",
+    "NOT_ENOUGH_REPLICAS",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+)
+_JAVA_ERRORS = re.compile(
+    r"org\.apache\.kafka\.common\.errors\.(Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable"
+    r"|NotLeaderOrFollower|CoordinatorNotAvailable|CoordinatorLoadInProgress|NotCoordinator"
+    r"|UnknownTopicOrPartition)Exception"
+    r"|Cannot fetch record for offset \d+ in \d+ milliseconds"
+    r"|Timed out waiting for a node assignment"
+    r"|No resolvable bootstrap urls"
+)
+
+
+def is_away(error: Any) -> bool:
+    """Whether a KafkaError or KafkaException of librdkafka says that Kafka does not answer."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    if isinstance(error, KafkaException):
+        error = error.args[0] if error.args else None
+    return isinstance(error, KafkaError) and error.code() in {getattr(KafkaError, code) for code in _CODES}
+
+
+def tells_of_absence(text: str) -> bool:
+    """Whether the text of an error that came out of Java says that Kafka does not answer."""
+    return _JAVA_ERRORS.search(text) is not None
+
+
+def await_kafka(settings: ClientSettings, given_up: Callable[[], bool]) -> bool:
+    """Waits until Kafka answers; False if it was given up before."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"log_level": 0, "reconnect.backoff.max.ms": 1000, **settings.admin()})
+    pause = _FIRST_PAUSE
+    while not given_up():
+        try:
+            if admin.list_topics(timeout=_PROBE_SECONDS).brokers:
+                return True
+        except KafkaException as error:
+            logger.debug("Kafka at %s: %s", settings.bootstrap_servers, error)
+        time.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE)
+    return False

@@ -1,0 +1,41 @@
+"""The internal topics of an application, made before anything of it runs."""
+
+from __future__ import annotations
+
+from headrace.config import StreamsConfig
+from headrace.kafka.clients import ClientSettings
+from headrace.kafka.partitions import PartitionPlan, plan_partitions, source_topics
+from headrace.kafka.topics import Topics, TopicSpec, changelog_topics, fixed_sinks
+from headrace.topology import Topology
+
+COMMITS = "commits"
+"""The topic whose offset in the application's group is the number of the next batch; who owns it leads."""
+
+
+def commits_topic(application_id: str) -> str:
+    """The application's topic of commits."""
+    return f"{application_id}-{COMMITS}"
+
+
+def plan_topics(topology: Topology, config: StreamsConfig, settings: ClientSettings) -> PartitionPlan:
+    """Sees that the topics that are read and written are there, and plans the internal ones."""
+    topics = Topics(settings)
+    topics.require(source_topics(topology))
+    if not topics.makes_what_is_written():
+        topics.require(fixed_sinks(topology, config.dead_letter_queue_topic), "writes to")
+    return plan_partitions(topology, topics.describe())
+
+
+def make_topics(topology: Topology, config: StreamsConfig, settings: ClientSettings, plan: PartitionPlan) -> None:
+    """Makes the internal topics that are not there yet."""
+    assert config.application_id is not None
+    commits = TopicSpec(
+        commits_topic(config.application_id), 1, {"cleanup.policy": "compact"}, config.replication_factor
+    )
+    changelogs = changelog_topics(config.application_id, topology, plan, config.replication_factor)
+    Topics(settings).ensure([commits, *changelogs])
+
+
+def prepare_topics(topology: Topology, config: StreamsConfig, settings: ClientSettings) -> None:
+    """Plans the internal topics and makes them."""
+    make_topics(topology, config, settings, plan_topics(topology, config, settings))

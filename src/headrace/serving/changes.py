@@ -1,0 +1,126 @@
+"""The changes of a store as they are committed, from a position on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+from headrace.errors import KafkaAway, StoreError
+from headrace.kafka.clients import ClientSettings
+from headrace.serdes.forms.session_key import unpack_session_key
+from headrace.serdes.forms.window_key import unpack_window_store_key, window_end
+from headrace.serving.catalog import WINDOW_KINDS, ServedStore
+from headrace.topology.stores import StoreKind
+
+_SETTINGS = {
+    "group.id": "headrace-changes",  # asked for by the client, never used: partitions are assigned by hand
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "earliest",
+    "fetch.wait.max.ms": 100,
+}
+_RECORDS_AT_ONCE = 500
+_POLL_SECONDS = 0.2
+_ASK_SECONDS = 10
+
+
+class PositionError(StoreError):
+    """A position is not one of the store."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A key that has a new value, or none any more, and where to go on from after it."""
+
+    partition: int
+    offset: int
+    key: bytes
+    value: bytes | None
+    timestamp: int
+    positions: Mapping[int, int]
+    start: int | None = None
+    end: int | None = None
+
+
+class ChangeReader:
+    """Reads the changes of all partitions of a store."""
+
+    def __init__(self, settings: ClientSettings, store: ServedStore, partitions: int, start: Mapping[int, int]) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self.is_closed = False
+        self.positions: dict[int, int] = {}
+        """By partition, where to go on from."""
+        self._consumer = Consumer(settings.consumer(**_SETTINGS))
+        try:
+            self._consumer.assign([self._begin(partition, start.get(partition)) for partition in range(partitions)])
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    def read(self) -> list[Change]:
+        """What has come; nothing after a short while without changes, or once it is closed."""
+        with self._lock:
+            if self.is_closed:
+                return []
+            return [
+                self._change(message)
+                for message in self._consumer.consume(_RECORDS_AT_ONCE, _POLL_SECONDS)
+                if self._moves_on(message)
+            ]
+
+    def close(self) -> None:
+        """Lets go of the connection, when nobody reads."""
+        with self._lock:
+            if not self.is_closed:
+                self.is_closed = True
+                self._consumer.close()
+
+    def _begin(self, partition: int, wanted: int | None) -> TopicPartition:
+        """Where a partition is begun: as wanted, or at its end. What is not committed yet is still to come."""
+        place = TopicPartition(self._store.topic, partition)
+        try:
+            _, end = self._consumer.get_watermark_offsets(place, _ASK_SECONDS)
+        except KafkaException as error:
+            raise KafkaAway(f"Kafka does not say where {place.topic} ends: {error}") from error
+        if wanted is not None and wanted > end:
+            raise PositionError(f"Partition {partition} of store {self._store.name} ends at {end}, before {wanted}.")
+        self.positions[partition] = end if wanted is None else wanted
+        place.offset = self.positions[partition] or OFFSET_BEGINNING
+        return place
+
+    def _moves_on(self, message: Any) -> bool:
+        """Takes in where the partition is; whether the message is a change."""
+        error = message.error()
+        if error is None:
+            self.positions[message.partition()] = message.offset() + 1
+            return message.key() is not None
+        if error.code() == KafkaError._PARTITION_EOF:
+            self.positions[message.partition()] = message.offset()
+        elif error.fatal():
+            raise KafkaException(error)
+        return False
+
+    def _change(self, message: Any) -> Change:
+        key, start, end = message.key(), None, None
+        kind = self._store.spec.kind
+        if kind in WINDOW_KINDS:
+            key, start, _ = unpack_window_store_key(key)
+            end = window_end(start, self._store.spec.window_size_ms)
+        elif kind is StoreKind.SESSION:
+            key, start, end = unpack_session_key(key)
+        return Change(
+            message.partition(),
+            message.offset(),
+            key,
+            message.value(),
+            message.timestamp()[1],
+            dict(self.positions),
+            start,
+            end,
+        )

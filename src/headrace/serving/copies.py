@@ -1,0 +1,282 @@
+"""Copies of changelog partitions on this instance's disk, each at an offset of its topic."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import struct
+import threading
+import time
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from headrace.errors import EnvironmentFailed
+from headrace.serdes import Serdes
+from headrace.serving.catalog import ServedStore
+from headrace.state.boot import boot_name
+from headrace.state.changes import StoreChanges
+from headrace.state.environment import StoreEnvironment
+from headrace.state.lmdb_store import LmdbStores
+from headrace.state.open import open_store
+from headrace.state.overlay import OverlayStore
+
+_MAP_SIZE = 1 << 40
+_BYTES = Serdes.bytes()
+_STATE = struct.Struct(">q?")
+_KEEP_SECONDS = 600.0
+"""How long a copy that nobody follows any more stays on disk."""
+
+
+class PartitionId(NamedTuple):
+    """A partition of a store."""
+
+    store: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.store}/{self.partition}"
+
+
+class LogRecord(NamedTuple):
+    """A record of a changelog."""
+
+    key: bytes
+    value: bytes | None
+    timestamp: int
+
+
+class CopyState(NamedTuple):
+    """How far a copy is."""
+
+    position: int = 0
+    is_whole: bool = False
+
+
+class CopyClosed(Exception):
+    """The instance has closed its copies."""
+
+
+class CopyFiles:
+    """The files of all copies, which are closed when nobody reads them any more."""
+
+    def __init__(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock_directory(path)
+        self.stores = LmdbStores(str(path), _MAP_SIZE)
+        self._users = 0
+        self._is_closed = False
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keeps the files open meanwhile."""
+        with self._changed:
+            if self._is_closed:
+                raise CopyClosed
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._users -= 1
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Closes the files, after those who read them."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.wait_for(lambda: self._users == 0)
+        self.stores.close()
+        self._lock.close()
+
+
+class PartitionCopy:
+    """The copy of one partition: what is in it and how fresh it is."""
+
+    def __init__(self, files: CopyFiles, store: ServedStore, partition: int, state: CopyState) -> None:
+        self.id = PartitionId(store.name, partition)
+        self.store = store
+        self.position = state.position
+        """The next offset of the topic that is not in the copy yet."""
+        self.end: int | None = None
+        """The end of the topic as it was last seen, None before."""
+        self.ready = False
+        """Whether it has caught up since it is followed."""
+        self.is_whole = state.is_whole
+        """Whether it has caught up ever: what it does not have, was not there then."""
+        self.went_back = False
+        """Whether the topic went back behind what the copy has of it: it is another one, and the copy is of no use."""
+        self.followed = False
+        self.followed_at = 0.0
+        """Since when (monotonic) it is followed."""
+        self.caught_up_at: float | None = None
+        """The latest moment (monotonic) whose content the copy has for certain."""
+        self.left_at = time.monotonic()
+        """Since when nobody follows it."""
+        self._files = files
+        self._stores = files.stores
+        self._name = str(self.id)
+        self._spec = replace(store.spec, key=_BYTES, value=_BYTES)
+        self.restored = 0
+        """How many records were taken over since it is followed."""
+
+    @property
+    def left(self) -> int | None:
+        """How many offsets the copy is behind; None where that is not known yet."""
+        return None if self.end is None else max(0, self.end - self.position)
+
+    def staleness_ms(self) -> int | None:
+        """How old the copy's content may be at most; None before it has caught up for the first time."""
+        return None if self.caught_up_at is None else max(0, int((time.monotonic() - self.caught_up_at) * 1000))
+
+    def saw_end(self, end: int, at: float) -> None:
+        """Takes in that the topic ended at an offset at a moment."""
+        self.end = end
+        if self.followed and self.position >= end and not self.went_back:
+            self.ready = self.is_whole = True
+            self.caught_up_at = max(at, self.caught_up_at or at)
+
+    def take(self, transaction: Any, records: Iterable[LogRecord], position: int) -> None:
+        """Takes over records and stands at the position, within a write transaction."""
+        overlay = OverlayStore(self._stores.reader(transaction, self._name))
+        store = open_store(self._spec, overlay, StoreEnvironment())
+        restore = store.restore
+        count = 0
+        for key, value, timestamp in records:
+            restore(key, value, timestamp)
+            count += 1
+        store.flush()
+        self._stores.apply(transaction, {self._name: StoreChanges(overlay.changes(), overlay.changed_facts)})
+        self._stores.put_fact(transaction, _state_name(self._name), _STATE.pack(position, self.is_whole))
+        self.restored += count
+
+    @contextmanager
+    def read(self) -> Iterator[Any]:
+        """The store as of one moment; its keys and values are bytes. CopyClosed once the instance ends."""
+        with self._files.in_use(), self._stores.environment.begin() as transaction:
+            reader = self._stores.reader(transaction, self._name)
+            yield open_store(self._spec, OverlayStore(reader), StoreEnvironment())
+
+
+class Copies:
+    """All copies of an instance, in one LMDB."""
+
+    def __init__(self, directory: Path, topic_ids: Mapping[str, str]) -> None:
+        name = boot_name()
+        _remove_earlier_boots(directory, name)
+        self._files = CopyFiles(directory / name)
+        self._stores = self._files.stores
+        self._topic_ids = dict(topic_ids)
+        self._copies: dict[PartitionId, PartitionCopy] = {}
+        self._known_whole: set[PartitionId] = set()
+        self._lock = threading.Lock()
+
+    def open(self, store: ServedStore, partition: int) -> PartitionCopy:
+        """The copy of a partition, from where it was left; a topic that was made anew begins anew."""
+        found = PartitionId(store.name, partition)
+        with self._lock:
+            copy = self._copies.get(found)
+            if copy is None:
+                copy = self._copies[found] = PartitionCopy(self._files, store, partition, self._load(store, found))
+        return copy
+
+    def get(self, store: str, partition: int) -> PartitionCopy | None:
+        """The copy of a partition, if there is one."""
+        return self._copies.get(PartitionId(store, partition))
+
+    def __iter__(self) -> Iterator[PartitionCopy]:
+        return iter(list(self._copies.values()))
+
+    def take(self, found: Mapping[PartitionId, tuple[list[LogRecord], int]]) -> None:
+        """Takes over what was read of several partitions, all of it or nothing."""
+        with self._stores.environment.begin(write=True) as transaction:
+            for each, (records, position) in found.items():
+                self._copies[each].take(transaction, records, position)
+        for each, (_, position) in found.items():
+            self._copies[each].position = position
+
+    def keep_states(self) -> None:
+        """Has the copies that have caught up for the first time be whole after a restart, too."""
+        new = [copy for copy in self if copy.is_whole and copy.id not in self._known_whole]
+        if new:
+            with self._stores.environment.begin(write=True) as transaction:
+                for copy in new:
+                    state = _STATE.pack(copy.position, True)
+                    self._stores.put_fact(transaction, _state_name(str(copy.id)), state)
+            self._known_whole.update(copy.id for copy in new)
+
+    def forget_left(self, wanted: Container[PartitionId]) -> None:
+        """Removes the copies that nobody has followed for a while, nor is about to."""
+        now = time.monotonic()
+        for copy in self:
+            if copy.id not in wanted and not copy.followed and now - copy.left_at > _KEEP_SECONDS:
+                self.forget(copy.id)
+
+    def forget(self, found: PartitionId) -> None:
+        """Removes a copy that nobody follows."""
+        with self._lock, self._stores.environment.begin(write=True) as transaction:
+            self._copies.pop(found, None)
+            self._known_whole.discard(found)
+            self._erase(transaction, str(found))
+
+    def renew(self, topic_ids: Mapping[str, str]) -> list[PartitionCopy]:
+        """Takes in which topics there are now; the copies of those that were made anew."""
+        with self._lock:
+            gone = [
+                copy
+                for copy in self._copies.values()
+                if topic_ids.get(copy.store.topic, "") != self._topic_ids.get(copy.store.topic, "")
+            ]
+            self._topic_ids = dict(topic_ids)
+        return gone
+
+    def close(self) -> None:
+        """Closes the files."""
+        self._files.close()
+
+    def _load(self, store: ServedStore, found: PartitionId) -> CopyState:
+        name = str(found)
+        self._stores.database(name)
+        topic_id = self._topic_ids.get(store.topic, "").encode()
+        with self._stores.environment.begin(write=True) as transaction:
+            if self._stores.fact(transaction, _topic_name(name)) != topic_id:
+                self._erase(transaction, name)
+                self._stores.put_fact(transaction, _topic_name(name), topic_id)
+            packed = self._stores.fact(transaction, _state_name(name))
+        return CopyState() if packed is None else CopyState(*_STATE.unpack(packed))
+
+    def _erase(self, transaction: Any, name: str) -> None:
+        self._stores.erase(transaction, name)
+        for fact in (_state_name(name), _topic_name(name)):
+            self._stores.drop_fact(transaction, fact)
+
+
+def _lock_directory(path: Path) -> IO[str]:
+    """Has no other process use the directory."""
+    file = (path / "in-use").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise EnvironmentFailed(
+            f"Another process uses {path}: every instance needs an address of its own (--port, --advertise)."
+        ) from None
+    return file
+
+
+def _remove_earlier_boots(directory: Path, current: str) -> None:
+    """Removes what was written before the machine went down: it may have lost some of it."""
+    for each in directory.iterdir() if directory.is_dir() else ():
+        if each.name != current and each.is_dir():
+            shutil.rmtree(each, ignore_errors=True)
+
+
+def _state_name(name: str) -> bytes:
+    return b"\x00state:" + name.encode()
+
+
+def _topic_name(name: str) -> bytes:
+    return b"\x00topic:" + name.encode()

@@ -1,0 +1,149 @@
+"""Follows topics of changelogs: a thread that reads committed records into the copies, as they come."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+from headrace.kafka.clients import ClientSettings
+from headrace.serving.copies import Copies, LogRecord, PartitionCopy, PartitionId
+
+logger = logging.getLogger(__name__)
+
+_RECORDS_AT_ONCE = 10_000
+_POLL_SECONDS = 0.1
+_SETTINGS = {
+    "group.id": "headrace-follower",  # asked for by the client, never used: partitions are assigned by hand
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "earliest",
+    "fetch.wait.max.ms": 100,
+    "queued.max.messages.kbytes": 65536,
+}
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class Follower:
+    """Reads the partitions it is told to into their copies."""
+
+    def __init__(self, settings: ClientSettings, copies: Copies, on_failure: Callable[[Exception], None]) -> None:
+        self._copies = copies
+        self._consumer = Consumer(settings.consumer(**_SETTINGS), logger=logger)
+        self._followed: dict[Place, PartitionCopy] = {}
+        self._wanted: dict[Place, PartitionCopy] = {}
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._drained_at = time.monotonic()
+        self._on_failure = on_failure
+        self._thread = threading.Thread(target=self._run, name="headrace-follower", daemon=True)
+        self.moved = threading.Condition()
+        """Notified whenever copies have moved on."""
+
+    def start(self) -> None:
+        """Begins to read."""
+        self._thread.start()
+
+    def follow(self, copies: Iterable[PartitionCopy]) -> None:
+        """Follows these copies from now on, and no others."""
+        with self._lock:
+            self._wanted = {(copy.store.topic, copy.id.partition): copy for copy in copies}
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._over.is_set():
+                self._change_partitions()
+                if self._followed:
+                    self._take(self._consumer.consume(_RECORDS_AT_ONCE, _POLL_SECONDS))
+                    self._copies.keep_states()
+                else:
+                    self._over.wait(_POLL_SECONDS)
+        except Exception as error:
+            logger.exception("Copies can no longer be kept up to date")
+            self._on_failure(error)
+        finally:
+            for copy in self._followed.values():
+                copy.followed = copy.ready = False
+            self._consumer.close()
+
+    def _change_partitions(self) -> None:
+        with self._lock:
+            wanted = self._wanted
+        gone = [place for place, copy in self._followed.items() if wanted.get(place) is not copy]
+        if gone:
+            self._consumer.incremental_unassign([TopicPartition(*place) for place in gone])
+            for place in gone:
+                copy = self._followed.pop(place)
+                copy.followed = copy.ready = False
+                copy.left_at = time.monotonic()
+        new = [place for place in wanted if place not in self._followed]
+        if new:
+            for place in new:
+                copy = self._followed[place] = wanted[place]
+                copy.followed = True
+                copy.followed_at = time.monotonic()
+                copy.restored = 0
+                logger.info("Follows %s from offset %s", copy.id, copy.position)
+            starts = [TopicPartition(*place, wanted[place].position or OFFSET_BEGINNING) for place in new]
+            self._consumer.incremental_assign(starts)
+
+    def _take(self, messages: list[Any]) -> None:
+        found: dict[PartitionId, tuple[list[LogRecord], int]] = {}
+        ends: list[tuple[PartitionCopy, int]] = []
+        for message in messages:
+            error = message.error()
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                self._complain(error)
+                continue
+            copy = self._followed.get((message.topic(), message.partition()))
+            if copy is None:
+                continue
+            offset = message.offset()
+            records, position = found.get(copy.id, ([], copy.position))
+            if offset < position:
+                copy.went_back = True
+                copy.ready = False
+            if copy.went_back:
+                continue
+            if error is not None:
+                found[copy.id] = records, offset
+                ends.append((copy, offset))
+                continue
+            if message.key() is not None:
+                records.append(LogRecord(message.key(), message.value(), message.timestamp()[1]))
+            found[copy.id] = records, offset + 1
+        # The end was seen after the client had nothing more to give; when exactly, it does not tell.
+        at = self._drained_at
+        if len(messages) < _RECORDS_AT_ONCE:
+            self._drained_at = time.monotonic()
+        found = {each: part for each, part in found.items() if part[0] or part[1] != self._position(each)}
+        if found:
+            self._copies.take(found)
+        for copy, end in ends:
+            copy.saw_end(end, at)
+        if found or ends:
+            with self.moved:
+                self.moved.notify_all()
+
+    def _position(self, each: PartitionId) -> int:
+        copy = self._copies.get(*each)
+        return -1 if copy is None else copy.position
+
+    def _complain(self, error: KafkaError) -> None:
+        if error.fatal():
+            raise KafkaException(error)
+        logger.info("Kafka, while copies are kept up to date: %s", error)

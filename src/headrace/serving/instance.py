@@ -1,0 +1,404 @@
+"""One instance: the copies it keeps, the partitions it owns, and what it knows of the others."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import (
+    ConsumerGroupState,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from headrace.errors import StreamsError
+from headrace.kafka.clients import ClientSettings
+from headrace.kafka.internal_topics import commits_topic
+from headrace.serving.catalog import ServedStore
+from headrace.serving.copies import Copies, PartitionCopy, PartitionId
+from headrace.serving.follower import Follower
+from headrace.serving.membership import (
+    GroupMember,
+    Member,
+    Place,
+    View,
+    instances_group,
+    leadership_group,
+)
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.4
+_ASK_SECONDS = 10.0
+_TOPICS_SECONDS = 5.0
+_READERS = 8
+_LINGER_SECONDS = 30.0
+"""How long a partition that went to another instance is still followed, so that it can be asked meanwhile."""
+
+
+@dataclass(frozen=True)
+class Restoring:
+    """A copy that is not up to date yet."""
+
+    id: PartitionId
+    records_left: int | None
+    eta_seconds: float | None
+
+
+class Instance:
+    """Keeps copies of its share of the stores; without an address it is alone and keeps all of them."""
+
+    def __init__(
+        self,
+        stores: Mapping[str, ServedStore],
+        settings: ClientSettings,
+        application_id: str,
+        directory: Path,
+        *,
+        address: str | None = None,
+        standbys: int = 0,
+        leads: bool = False,
+        on_leadership: Callable[[bool], None] = lambda leader: None,
+    ) -> None:
+        self.address = address
+        self.stores = stores
+        self.failure: Exception | None = None
+        self.view = View()
+        """Who is there, as of less than a second ago."""
+        self._settings = settings
+        self._application_id = application_id
+        self._directory = directory
+        self._standbys = standbys
+        self._leads = leads
+        self._on_leadership = on_leadership
+        self._owned: frozenset[Place] = frozenset()
+        self._assigned = threading.Event()
+        self._left: dict[Place, float] = {}
+        self._previous_owners: dict[Place, tuple[str, float]] = {}
+        self._outdated: set[PartitionId] = set()
+        """The copies of topics that were made anew, until they are gone."""
+        self._topics_at = 0.0
+        self._lock = threading.Lock()
+        self.readers = ThreadPoolExecutor(_READERS, "headrace-reader")
+        """Where what takes long is read."""
+        self._over = threading.Event()
+        self._changed = threading.Event()
+        self._members: list[GroupMember] = []
+        self._watcher = threading.Thread(target=self._watch, name="headrace-membership", daemon=True)
+
+    # --- life --------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Joins the others and begins to follow; answers at once."""
+        self._admin = AdminClient(self._settings.admin(), logger=logger)
+        topics = self._describe()
+        self._topics_at = time.monotonic()
+        self._partitions = {topic: len(each.partitions) for topic, each in topics.items()}
+        self._copies = Copies(self._directory, {topic: str(each.topic_id) for topic, each in topics.items()})
+        self._follower = Follower(self._settings, self._copies, self._failed)
+        self._by_topic = {store.topic: store for store in self.stores.values()}
+        if self.address is None:
+            self._take_over(frozenset(self._places(is_global=False)))
+        else:
+            self._join(self.address)
+        self._follow()
+        self._follower.start()
+        self._watcher.start()
+
+    def close(self) -> None:
+        """Leaves the others and stops following."""
+        self._over.set()
+        self._changed.set()
+        for member in self._members:
+            member.close()
+        if self._watcher.ident is not None:
+            self._watcher.join()
+            self._follower.close()
+            self._copies.close()
+        self.readers.shutdown()
+        if self.address is None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    # --- what it has -------------------------------------------------------------------------------------------
+
+    def partitions(self, store: str) -> int:
+        """How many partitions the store has."""
+        return self._partitions[self.stores[store].topic]
+
+    def copy(self, store: str, partition: int) -> PartitionCopy | None:
+        """The copy of a partition, if this instance has one, whatever its state."""
+        return self._copies.get(store, partition)
+
+    def owned(self, store: str) -> list[int]:
+        """The partitions of the store that this instance owns; all of them where the store is global."""
+        topic = self.stores[store].topic
+        if self.stores[store].is_global:
+            return list(range(self._partitions[topic]))
+        return sorted(partition for name, partition in self._owned if name == topic)
+
+    def candidates(self, store: str, partition: int) -> list[str]:
+        """The addresses to ask for a partition: its owner, then its standbys, then who had it before."""
+        place = (self.stores[store].topic, partition)
+        view = self.view
+        owner = view.owner(place)
+        found = [] if owner is None else [owner]
+        found += view.standbys(place, self._standbys)
+        previous = self._previous_owners.get(place)
+        if previous is not None and any(member.address == previous[0] for member in view.members):
+            found.append(previous[0])
+        return list(dict.fromkeys(found))
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has its share of the partitions, and has caught up with all of them."""
+        is_assigned = self._assigned.is_set() and self.failure is None
+        return is_assigned and all(self._has(place) for place in self._share())
+
+    @property
+    def state(self) -> str:
+        """STARTING until it has its share, RESTORING until the copies have caught up, then RUNNING; or FAILED."""
+        if self.failure is not None:
+            return "FAILED"
+        if not self._assigned.is_set():
+            return "STARTING"
+        return "RUNNING" if self.is_ready else "RESTORING"
+
+    def restoring(self) -> list[Restoring]:
+        """The copies that are not up to date yet, with what is left."""
+        now = time.monotonic()
+        found = []
+        for copy in self._copies:
+            if copy.followed and not copy.ready:
+                seconds = now - copy.followed_at
+                rate = copy.restored / seconds if seconds > 0 else 0.0
+                eta = None if copy.left is None or not rate else copy.left / rate
+                found.append(Restoring(copy.id, copy.left, eta))
+        return found
+
+    def lag(self) -> int:
+        """How many offsets the copies it owns are behind."""
+        return sum(copy.left or 0 for copy in self._copies if self._is_own(copy))
+
+    def followed_beside(self) -> dict[str, list[int]]:
+        """By store, the partitions that it follows without owning them."""
+        found: dict[str, list[int]] = {}
+        for copy in self._copies:
+            if copy.followed and not self._is_own(copy):
+                found.setdefault(copy.id.store, []).append(copy.id.partition)
+        return {store: sorted(partitions) for store, partitions in sorted(found.items())}
+
+    def await_move(self, until: Callable[[], bool], timeout: float) -> bool:
+        """Waits until copies have moved on far enough; answers whether they have."""
+        with self._follower.moved:
+            return self._follower.moved.wait_for(until, timeout)
+
+    def await_ready(self, timeout: float) -> bool:
+        """Waits until it is ready; answers whether it is."""
+        deadline = time.monotonic() + timeout
+        if not self._assigned.wait(timeout):
+            return False
+        return self.await_move(lambda: self.is_ready, max(0.0, deadline - time.monotonic()))
+
+    # --- membership --------------------------------------------------------------------------------------------
+
+    def _join(self, address: str) -> None:
+        topics = sorted({store.topic for store in self.stores.values() if not store.is_global})
+        if topics:
+            group = instances_group(self._application_id)
+            self._members.append(GroupMember(self._settings, group, address, topics, self._take_over))
+        else:
+            self._assigned.set()
+        if self._leads:
+            group = leadership_group(self._application_id)
+            topic = commits_topic(self._application_id)
+            self._members.append(
+                GroupMember(self._settings, group, address, [topic], lambda owned: self._on_leadership(bool(owned)))
+            )
+        for member in self._members:
+            member.start()
+
+    def _take_over(self, owned: frozenset[Place]) -> None:
+        now = time.monotonic()
+        with self._lock:
+            self._left.update(dict.fromkeys(self._owned - owned, now))
+            for place in owned:
+                self._left.pop(place, None)
+            self._owned = owned
+        self._assigned.set()
+        self._changed.set()
+
+    def _follow(self) -> None:
+        """Follows what it owns, what it stands by for, what it has just given away, and the global tables."""
+        now = time.monotonic()
+        with self._lock:
+            self._left = {place: left for place, left in self._left.items() if now - left < _LINGER_SECONDS}
+            wanted = {*self._owned, *self._left, *self._places(is_global=True)}
+        if self.address is not None and self._standbys:
+            for place in self._places(is_global=False):
+                if self.address in self.view.standbys(place, self._standbys):
+                    wanted.add(place)
+        known = [
+            (topic, partition)
+            for topic, partition in sorted(wanted)
+            if self._id(topic, partition) not in self._outdated
+        ]
+        copies = [self._copies.open(self._by_topic[topic], partition) for topic, partition in known]
+        self._follower.follow(copies)
+        self._copies.forget_left({copy.id for copy in copies})
+
+    def _id(self, topic: str, partition: int) -> PartitionId:
+        return PartitionId(self._by_topic[topic].name, partition)
+
+    def _places(self, *, is_global: bool) -> list[Place]:
+        return [
+            (store.topic, partition)
+            for store in self.stores.values()
+            if store.is_global is is_global
+            for partition in range(self._partitions[store.topic])
+        ]
+
+    def _share(self) -> list[Place]:
+        """What it has to answer for: what it owns, and all of the global tables."""
+        return [*self._owned, *self._places(is_global=True)]
+
+    def _has(self, place: Place) -> bool:
+        copy = self._copies.get(self._by_topic[place[0]].name, place[1])
+        return copy is not None and copy.ready
+
+    def _is_own(self, copy: PartitionCopy) -> bool:
+        return copy.store.is_global or (copy.store.topic, copy.id.partition) in self._owned
+
+    # --- looking around ----------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        looks = (self._see_members, self._forget_outdated, self._follow, self._see_ends, self._see_topics)
+        failing: set[str] = set()
+        while not self._over.is_set():
+            for look in looks:
+                try:
+                    look()
+                    failing.discard(look.__name__)
+                except Exception as error:
+                    if look.__name__ not in failing:
+                        logger.warning("The instance does not see how things are (%s): %s", look.__name__, error)
+                    failing.add(look.__name__)
+            self._changed.wait(_LOOK_SECONDS)
+            self._changed.clear()
+
+    def _see_members(self) -> None:
+        if self.address is not None:
+            self._see(self._ask_groups())
+
+    def _see(self, view: View) -> None:
+        now = time.monotonic()
+        for place, owner in self.view.owners.items():
+            if view.owner(place) != owner:
+                self._previous_owners[place] = (owner, now)
+        self._previous_owners = {
+            place: (owner, since)
+            for place, (owner, since) in self._previous_owners.items()
+            if now - since < _LINGER_SECONDS
+        }
+        self.view = view
+
+    def _ask_groups(self) -> View:
+        instances, leadership = instances_group(self._application_id), leadership_group(self._application_id)
+        futures = self._admin.describe_consumer_groups([instances, leadership], request_timeout=_ASK_SECONDS)
+        members = _members(futures[instances], {member.address: member.partitions for member in self.view.members})
+        leading = frozenset({(commits_topic(self._application_id), 0)})
+        leaders = _members(futures[leadership], {} if self.view.leader is None else {self.view.leader: leading})
+        leader = next((member.address for member in leaders if member.partitions), None)
+        known = {member.address for member in members}
+        # With no store to share out, an instance is a member of the other group alone.
+        others = [Member(member.address) for member in leaders if member.address not in known]
+        return View.of([*members, *others], leader)
+
+    def _see_ends(self) -> None:
+        copies = {(copy.store.topic, copy.id.partition): copy for copy in self._copies if copy.followed}
+        if not copies:
+            return
+        at = time.monotonic()
+        futures = self._admin.list_offsets(
+            {TopicPartition(*place): OffsetSpec.latest() for place in copies},
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=_ASK_SECONDS,
+        )
+        for each, future in futures.items():
+            copy = copies[(each.topic, each.partition)]
+            try:
+                end = future.result().offset
+            except KafkaException as error:
+                logger.info("Kafka does not say where %s/%s ends: %s", each.topic, each.partition, error)
+                end = -1
+            if end >= 0:
+                copy.saw_end(end, at)
+        with self._follower.moved:
+            self._follower.moved.notify_all()
+
+    def _see_topics(self) -> None:
+        """Notices topics that were made anew, and new partitions of global tables."""
+        now = time.monotonic()
+        gone_back = [copy for copy in self._copies if copy.went_back and copy.id not in self._outdated]
+        if now - self._topics_at < _TOPICS_SECONDS and not gone_back:
+            return
+        self._topics_at = now
+        topics = self._describe()
+        self._partitions = {topic: len(each.partitions) for topic, each in topics.items()}
+        renewed = self._copies.renew({topic: str(each.topic_id) for topic, each in topics.items()})
+        for copy in {copy.id: copy for copy in (*renewed, *gone_back)}.values():
+            logger.warning("Topic %s was made anew: its copy %s begins anew", copy.store.topic, copy.id)
+            self._outdated.add(copy.id)
+
+    def _forget_outdated(self) -> None:
+        for each in list(self._outdated):
+            copy = self._copies.get(*each)
+            if copy is None or not copy.followed:
+                self._copies.forget(each)
+                self._outdated.discard(each)
+
+    def _describe(self) -> dict[str, Any]:
+        names = sorted({store.topic for store in self.stores.values()})
+        if not names:
+            return {}
+        futures = self._admin.describe_topics(TopicCollection(names), request_timeout=_ASK_SECONDS)
+        return {name: future.result() for name, future in futures.items()}
+
+    def _failed(self, error: Exception) -> None:
+        self.failure = StreamsError(f"Copies of the stores can no longer be kept up to date: {error}")
+        self.failure.__cause__ = error
+        # Others can do better with its partitions.
+        for member in self._members:
+            if member.group == instances_group(self._application_id):
+                member.leave()
+
+
+def _members(future: Any, known: Mapping[str, frozenset[Place]]) -> list[Member]:
+    """The members of a group; while it shares out partitions, Kafka does not tell whose they are: as was known."""
+    try:
+        group = future.result()
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return []
+        raise
+    if group.state == ConsumerGroupState.DEAD:
+        return []
+    if group.state != ConsumerGroupState.STABLE:
+        return [Member(member.client_id, known.get(member.client_id, frozenset())) for member in group.members]
+    return [
+        Member(
+            member.client_id,
+            frozenset((each.topic, each.partition) for each in member.assignment.topic_partitions),
+        )
+        for member in group.members
+    ]

@@ -1,0 +1,293 @@
+"""Reads stores of the whole application: what REST and Python programs ask, in terms of keys, windows and pages."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec.structs import replace
+
+from headrace.duration import MAX_MILLIS
+from headrace.errors import StoreError, UnknownStoreError
+from headrace.serving.catalog import KEY_VALUE_KINDS, WINDOW_KINDS, ServedStore
+from headrace.serving.instance import Instance
+from headrace.serving.queries import (
+    COUNT,
+    GET,
+    MAX_BYTES,
+    SCAN,
+    SESSIONS,
+    TIMES,
+    WINDOWS,
+    Answer,
+    Query,
+    Refusal,
+    Row,
+)
+from headrace.serving.routing import Router
+from headrace.state.port import after_prefix
+from headrace.topology.stores import StoreKind
+
+
+class UnavailableError(StoreError):
+    """The partition of a key has nobody to answer for it at the moment, or nobody fresh enough."""
+
+    def __init__(self, store: str, refused: Mapping[int, Refusal]) -> None:
+        self.store = store
+        self.refused = dict(refused)
+        listed = "; ".join(f"partition {partition}: {refusal.detail}" for partition, refusal in refused.items())
+        super().__init__(f"Store {store} cannot answer now: {listed}")
+
+
+class DemandError(StoreError):
+    """What is demanded beside the content cannot be."""
+
+
+class CursorError(StoreError):
+    """A cursor is not one that an earlier page gave."""
+
+
+@dataclass(frozen=True)
+class Demands:
+    """What a reader asks for beside the content."""
+
+    allow_stale: bool = False
+    """Takes what a copy has that is not up to date."""
+    min_position: Mapping[int, int] = field(default_factory=dict)
+    """By partition, the changelog offset that the answer must have reached."""
+    max_staleness_ms: int | None = None
+    timeout: float = 5.0
+    """Seconds for the whole of it."""
+    local: bool = False
+    """Asks this instance alone: what it does not have, nobody answers for."""
+
+
+ANY = Demands()
+_PLACE_LENGTHS = {WINDOWS: 12, SESSIONS: 16}
+
+
+@dataclass(frozen=True)
+class Page:
+    """Rows in order, where to go on, and how fresh and how complete they are."""
+
+    rows: list[Row]
+    cursor: str | None
+    positions: dict[int, int]
+    staleness_ms: int | None
+    missing: dict[int, Refusal]
+    """The partitions that nobody answered for."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all partitions are in it."""
+        return not self.missing
+
+
+class Reader:
+    """Asks stores by name."""
+
+    def __init__(self, instance: Instance, router: Router) -> None:
+        self._instance = instance
+        self._router = router
+
+    def store(self, name: str) -> ServedStore:
+        """The store of that name."""
+        found = self._instance.stores.get(name)
+        if found is None:
+            known = ", ".join(sorted(self._instance.stores)) or "none"
+            raise UnknownStoreError(f"There is no store {name} that can be asked. The stores: {known}.")
+        return found
+
+    async def get(self, name: str, key: bytes, demands: Demands = ANY, as_of: int | None = None) -> Answer:
+        """The value of a key: one row or none."""
+        self._need(name, KEY_VALUE_KINDS, "a value by key")
+        if as_of is not None:
+            self._need(name, {StoreKind.VERSIONED}, "the value at an earlier time")
+        query = Query(kind=GET, store=name, partitions=self._partitions(name, [key]), keys=(key,), as_of=as_of)
+        answer = await self._ask_fully(replace(query, **self._of(name, demands)), demands)
+        answer.rows = _latest(answer.rows)
+        return answer
+
+    async def get_many(self, name: str, keys: Iterable[bytes], demands: Demands = ANY) -> Answer:
+        """The values of several keys: a row for each that has one."""
+        self._need(name, KEY_VALUE_KINDS, "values by key")
+        wanted = tuple(dict.fromkeys(keys))
+        query = Query(kind=GET, store=name, partitions=self._partitions(name, wanted), keys=wanted)
+        # A key of a global table may be in several partitions, if its producers do not agree where it belongs.
+        limit = max(1, len(wanted) * (self._instance.partitions(name) if self.store(name).is_global else 1))
+        answer = await self._ask_fully(replace(query, limit=limit, **self._of(name, demands)), demands)
+        if answer.cut is not None:
+            raise DemandError(
+                f"The values of these keys are too much for one answer of {MAX_BYTES} bytes: ask for fewer."
+            )
+        answer.rows = _latest(answer.rows)
+        return answer
+
+    async def scan(
+        self,
+        name: str,
+        *,
+        low: bytes | None = None,
+        high: bytes | None = None,
+        prefix: bytes | None = None,
+        limit: int,
+        cursor: str | None = None,
+        demands: Demands = ANY,
+    ) -> Page:
+        """Keys in the order of their bytes: all of them, those from `low` to `high`, or those with a prefix."""
+        self._need(name, KEY_VALUE_KINDS - {StoreKind.VERSIONED}, "keys in order")
+        end = None if high is None else high + b"\x00"
+        if prefix is not None:
+            low, end = prefix, after_prefix(prefix)
+        return await self._page(Query(kind=SCAN, store=name, partitions=(), low=low, high=end), limit, cursor, demands)
+
+    async def windows(
+        self,
+        name: str,
+        key: bytes,
+        from_ms: int = 0,
+        to_ms: int = MAX_MILLIS,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        demands: Demands = ANY,
+    ) -> Page:
+        """The windows of a key that start within these times, both included."""
+        self._need(name, WINDOW_KINDS, "windows")
+        return await self._of_key(WINDOWS, name, key, from_ms, to_ms, limit, cursor, demands)
+
+    async def sessions(
+        self,
+        name: str,
+        key: bytes,
+        from_ms: int = 0,
+        to_ms: int = MAX_MILLIS,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        demands: Demands = ANY,
+    ) -> Page:
+        """The sessions of a key that have a part within these times."""
+        self._need(name, {StoreKind.SESSION}, "sessions")
+        return await self._of_key(SESSIONS, name, key, from_ms, to_ms, limit, cursor, demands)
+
+    async def times(
+        self,
+        name: str,
+        from_ms: int = 0,
+        to_ms: int = MAX_MILLIS,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        demands: Demands = ANY,
+    ) -> Page:
+        """The windows (by their start) or the sessions (by any part) of all keys within these times."""
+        self._need(name, WINDOW_KINDS | {StoreKind.SESSION}, "windows or sessions")
+        query = Query(kind=TIMES, store=name, partitions=(), from_ms=from_ms, to_ms=to_ms)
+        return await self._page(query, limit, cursor, demands)
+
+    async def count(self, name: str, demands: Demands = ANY) -> Answer:
+        """About how many entries the store has."""
+        self.store(name)
+        partitions = tuple(range(self._instance.partitions(name)))
+        query = Query(kind=COUNT, store=name, partitions=partitions, **self._of(name, demands))
+        return await self._ask(query, demands)
+
+    async def _of_key(
+        self,
+        kind: str,
+        name: str,
+        key: bytes,
+        from_ms: int,
+        to_ms: int,
+        limit: int,
+        cursor: str | None,
+        demands: Demands,
+    ) -> Page:
+        query = Query(
+            kind=kind,
+            store=name,
+            partitions=(self._router.partition_of(name, key),),
+            keys=(key,),
+            from_ms=from_ms,
+            to_ms=to_ms,
+            after=_read_cursor(cursor, _PLACE_LENGTHS[kind]),
+            limit=limit + 1,
+            **self._of(name, demands),
+        )
+        return _page_of(await self._ask_fully(query, demands), limit)
+
+    async def _page(self, query: Query, limit: int, cursor: str | None, demands: Demands) -> Page:
+        partitions = tuple(range(self._instance.partitions(query.store)))
+        freshness = self._of(query.store, demands)
+        whole = replace(query, partitions=partitions, after=_read_cursor(cursor), limit=limit + 1, **freshness)
+        return _page_of(await self._ask(whole, demands), limit)
+
+    async def _ask_fully(self, query: Query, demands: Demands) -> Answer:
+        answer = await self._ask(query, demands)
+        if answer.refused:
+            raise UnavailableError(query.store, answer.refused)
+        return answer
+
+    async def _ask(self, query: Query, demands: Demands) -> Answer:
+        if demands.local:
+            return await self._router.ask_locally(query, demands.timeout)
+        return await self._router.ask(query, demands.timeout)
+
+    def _partitions(self, name: str, keys: Iterable[bytes]) -> tuple[int, ...]:
+        """Where keys are: those of a global table, whose topic is written by others, may be in any partition."""
+        if self.store(name).is_global:
+            return tuple(range(self._instance.partitions(name)))
+        return tuple(sorted({self._router.partition_of(name, key) for key in keys}))
+
+    def _of(self, name: str, demands: Demands) -> dict[str, Any]:
+        partitions = self._instance.partitions(name)
+        for partition in demands.min_position:
+            if not 0 <= partition < partitions:
+                raise DemandError(f"Store {name} has {partitions} partitions: the position has none of {partition}.")
+        return {
+            "allow_stale": demands.allow_stale,
+            "min_position": dict(demands.min_position),
+            "max_staleness_ms": demands.max_staleness_ms,
+        }
+
+    def _need(self, name: str, kinds: Iterable[StoreKind], what: str) -> None:
+        kind = self.store(name).spec.kind
+        if kind not in kinds:
+            raise StoreError(f"Store {name} is a {kind.value} store, which cannot be asked for {what}.")
+
+
+def _latest(rows: list[Row]) -> list[Row]:
+    """One row a key: that of the latest time."""
+    found: dict[bytes, Row] = {}
+    for row in rows:
+        known = found.get(row.key)
+        if known is None or (row.timestamp or 0) > (known.timestamp or 0):
+            found[row.key] = row
+    return list(found.values())
+
+
+def _page_of(answer: Answer, limit: int) -> Page:
+    rows = answer.rows[:limit]
+    has_more = len(answer.rows) > limit or answer.cut is not None
+    cursor = _write_cursor(rows[-1].place) if has_more else None
+    return Page(rows, cursor, answer.positions, answer.staleness_ms, answer.refused)
+
+
+def _write_cursor(place: bytes) -> str:
+    return base64.urlsafe_b64encode(place).decode()
+
+
+def _read_cursor(cursor: str | None, length: int | None = None) -> bytes | None:
+    if cursor is None:
+        return None
+    try:
+        place = base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True)
+        if length in (None, len(place)):
+            return place
+    except (binascii.Error, UnicodeEncodeError, ValueError):
+        pass
+    raise CursorError("The cursor is not one that an earlier page of the same query gave.")

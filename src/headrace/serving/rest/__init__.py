@@ -1,0 +1,1 @@
+"""The REST interface of an instance."""

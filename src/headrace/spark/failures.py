@@ -1,0 +1,123 @@
+"""What made a query fail: the error itself, dug out of what Spark wraps around it."""
+
+from __future__ import annotations
+
+import errno
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from headrace import errors
+from headrace.errors import DiskFull, HeadraceError, KafkaAway, StreamsError, WorkerLost
+from headrace.kafka.absence import is_away, tells_of_absence
+
+_OURS = re.compile(r"^\s*(?:pyspark\.\S*: )?headrace\.[\w.]*?(?P<kind>\w+(?:Error|Failed|Away)): (?P<message>.+)$")
+_PYTHONS = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*(?:Error|Exception|Exit|Failed)): (?P<message>.+)$")
+_JAVAS = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.)+(?P<kind>[A-Z]\w*(?:Error|Exception)): (?P<message>.+)$")
+_TRACE = re.compile(r"^\s*(at |File \"|Traceback |\.\.\. \d+ more|Caused by: |SQLSTATE: |=== )|^\s*$|^\s+\S*\^+")
+_SQLSTATE = re.compile(r"(\s+SQLSTATE: \w+)+\s*$")
+_MOST_LINES = 6
+
+_WRAPPERS = ("An exception was raised by the Python Proxy", "An exception was thrown from the Python worker")
+_LOST_WORKER = re.compile(
+    r"Python worker exited unexpectedly|Python worker failed to connect back|ExecutorLostFailure"
+    r"|Executor heartbeat timed out|executor \S+ exited|Executor \S+ lost"
+)
+_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|MDB_MAP_FULL|ENOSPC")
+_LITTLE_BYTES = 4 * 1024**2
+
+
+def cause_of(error: BaseException, state_dir: Path) -> Exception:
+    """The error that a user can do something about, with what Spark made of it as its cause."""
+    for seen in _chain(error):
+        if isinstance(seen, HeadraceError):
+            return seen
+    text = "\n".join(str(seen) for seen in _chain(error))
+    told = _last(text.splitlines(), _OURS)
+    if told is not None:
+        found: Exception = _remade(*told)
+    elif any(is_away(seen) for seen in _chain(error)) or tells_of_absence(text):
+        found = KafkaAway("Kafka does not answer")
+    elif any(isinstance(seen, OSError) and seen.errno in _FULL for seen in _chain(error)) or _NO_SPACE.search(text):
+        found = DiskFull(_disk_message(state_dir))
+    elif is_lost_worker(error):
+        found = WorkerLost(
+            "A process that ran a part of the batch died, and died again when the batch was tried again. It may have "
+            "been killed for want of memory, or a function of the topology brings Python down."
+        )
+    else:
+        return error if isinstance(error, Exception) else StreamsError(str(error))
+    found.__cause__ = error
+    return found
+
+
+def is_lost_worker(error: BaseException) -> bool:
+    """Whether a worker process died, and not an error of a function or of a record ended the batch."""
+    text = str(error)
+    return _LOST_WORKER.search(text) is not None and _last(text.splitlines(), _OURS) is None
+
+
+def explain(error: BaseException) -> str:
+    """The message of an error; of one that went through Spark, that of its cause."""
+    for seen in _chain(error):
+        if isinstance(seen, HeadraceError):
+            return str(seen)
+    lines = str(error).splitlines()
+    if (ours := _last(lines, _OURS)) is not None:
+        return ours[1]
+    for pattern in (_PYTHONS, _JAVAS):
+        if (found := _last(lines, pattern)) is not None:
+            return f"{found[0].rpartition('.')[2]}: {found[1]}"
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and its causes."""
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__
+
+
+def _remade(kind: str, message: str) -> HeadraceError:
+    """An error that was raised in a worker, of its own kind again."""
+    made = getattr(errors, kind, None)
+    if isinstance(made, type) and issubclass(made, HeadraceError):
+        return made(message)
+    return StreamsError(message)
+
+
+def _last(lines: list[str], pattern: re.Pattern[str]) -> tuple[str, str] | None:
+    """What the last line says that names an error: its kind and its message, with the lines that follow it."""
+    for number in range(len(lines) - 1, -1, -1):
+        matched = pattern.match(lines[number])
+        if matched is None or matched["message"].startswith(_WRAPPERS):
+            continue
+        told = [_SQLSTATE.sub("", matched["message"])]
+        for line in lines[number + 1 : number + _MOST_LINES]:
+            if _TRACE.match(line):
+                break
+            told.append(line)
+        return matched["kind"], "\n".join(told)
+    return None
+
+
+def _disk_message(state_dir: Path) -> str:
+    places = [state_dir, Path(tempfile.gettempdir())]
+    full = next((place for place in places if _free(place) < _LITTLE_BYTES), state_dir)
+    what = "the state directory" if full == state_dir else "the directory for temporary files"
+    return (
+        f"The disk is full: {what} {full} has {_free(full) // 1024} KB left. Nothing was lost: make room there and "
+        "start again, and the application goes on after the last batch that was committed."
+    )
+
+
+def _free(place: Path) -> int:
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return shutil.disk_usage(place).free
