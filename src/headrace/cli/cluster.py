@@ -9,13 +9,9 @@ from pathlib import Path
 
 from headrace.cli.terminal import Terminal
 from headrace.config import StreamsConfig
-from headrace.kafka.embedded import DEFAULT_PORT, EmbeddedKafka, default_state_dir
+from headrace.kafka.embedded import DEFAULT_PORT, EmbeddedKafka
 from headrace.kafka.jars import BROKER, JarSet, cached, resolve
-
-
-def state_directory(config: StreamsConfig) -> Path:
-    """Where the application keeps its state."""
-    return (default_state_dir() if config.state_dir is None else Path(config.state_dir)).expanduser().absolute()
+from headrace.presence import state_directory
 
 
 @contextmanager

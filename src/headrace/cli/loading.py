@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, TypeVar
 
+from headrace.config import StreamsConfig
 from headrace.dsl.builder import StreamsBuilder
 from headrace.errors import ConfigError, HeadraceError
 from headrace.topology import Topology
@@ -37,6 +38,20 @@ def load_topology(reference: str) -> Topology:
     return topology
 
 
+def load_config(reference: str) -> StreamsConfig | None:
+    """The configuration that the module of `module:name` has under the name `config`, if any."""
+    found = getattr(_module(_parts(reference)[0]), "config", None)
+    return found if isinstance(found, StreamsConfig) else None
+
+
+def load_routers(reference: str) -> tuple[Any, ...]:
+    """The endpoints of the application's own: the FastAPI router that its module has under the name `router`."""
+    from fastapi import APIRouter
+
+    found = getattr(_module(_parts(reference)[0]), "router", None)
+    return (found,) if isinstance(found, APIRouter) else ()
+
+
 def default_application_id(reference: str) -> str:
     """An application's id where none is given: the module's last part, in characters that topics may have."""
     module_name, _ = _parts(reference)
@@ -50,6 +65,18 @@ def make_importable(directory: str) -> None:
     inherited = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if directory not in inherited:
         os.environ["PYTHONPATH"] = os.pathsep.join([directory, *inherited])
+
+
+def importable_files(listed: str) -> str:
+    """Lets what is in the archives and modules `a.zip,b.py` be imported; answers with their full paths, as listed."""
+    paths = []
+    for name in filter(None, (part.strip() for part in listed.split(","))):
+        path = os.path.abspath(os.path.expanduser(name))
+        if not os.path.isfile(path):
+            raise ConfigError(f"There is no file {name} to be sent to the executors.")
+        make_importable(os.path.dirname(path) if path.endswith(".py") else path)
+        paths.append(path)
+    return ",".join(paths)
 
 
 def _parts(reference: str) -> tuple[str, str]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
-from headrace.cli.applications import at_rest, files_of, internal_topics
-from headrace.cli.cluster import reachable, state_directory
+from headrace.cli.applications import files_of, internal_topics
+from headrace.cli.cluster import reachable
 from headrace.cli.terminal import Terminal
 from headrace.config import StreamsConfig
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.topics import Topics
+from headrace.presence import at_rest, state_directory
+from headrace.serving.membership import instances_group, leadership_group
+from headrace.spark.checkpoint_location import LOCATION, CheckpointLocation
+from headrace.spark.file_systems import FileDirectory
 
 
 def reset(config: StreamsConfig, confirm: Callable[[str], bool], terminal: Terminal) -> bool:
@@ -18,7 +23,11 @@ def reset(config: StreamsConfig, confirm: Callable[[str], bool], terminal: Termi
     application_id = config.application_id
     assert application_id is not None
     state_dir = state_directory(config)
-    with at_rest(state_dir, application_id), reachable(config, terminal) as connected:
+    with (
+        at_rest(state_dir, application_id),
+        reachable(config, terminal) as connected,
+        _checkpoint_elsewhere(config, terminal) as elsewhere,
+    ):
         topics = Topics(ClientSettings.of(connected))
         doomed = internal_topics(application_id, topics.describe())
         files = files_of(state_dir, application_id)
@@ -28,11 +37,14 @@ def reset(config: StreamsConfig, confirm: Callable[[str], bool], terminal: Termi
             terminal.say(f"  the topic {name}")
         for path in files:
             terminal.say(f"  {path}")
+        if elsewhere is not None:
+            terminal.say(f"  {elsewhere.location}")
         if not confirm(f"Take {application_id} back to the beginning?"):
             terminal.say("Nothing was touched.")
             return False
-        # 1. The group first: Kafka refuses while it is in use, and nothing else is gone by then.
-        topics.delete_group(application_id)
+        # 1. The groups first: Kafka refuses while instances are in them, and nothing else is gone by then.
+        for group in (instances_group(application_id), leadership_group(application_id), application_id):
+            topics.delete_group(group)
         # 2. What it kept in Kafka.
         with terminal.busy("Removing topics"):
             topics.delete(doomed)
@@ -42,5 +54,21 @@ def reset(config: StreamsConfig, confirm: Callable[[str], bool], terminal: Termi
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
+        if elsewhere is not None:
+            elsewhere.remove_all()
     terminal.say(f"{application_id} is at the beginning. What it wrote to its output topics stays.")
     return True
+
+
+@contextmanager
+def _checkpoint_elsewhere(config: StreamsConfig, terminal: Terminal) -> Iterator[FileDirectory | None]:
+    """The checkpoint, if it is not below the state directory; one that cannot be reached is found out here."""
+    if not config.spark.get(LOCATION):
+        yield None
+        return
+    place = CheckpointLocation.of(config, state_directory(config))
+    with ExitStack() as stack:
+        with terminal.busy(f"Looking at {place.base}"):
+            directory = stack.enter_context(place.opened(config.spark))
+            directory.names()
+        yield directory

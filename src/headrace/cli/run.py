@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,13 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from headrace.cli.applications import running, sinks_of, sources_of
-from headrace.cli.cluster import download, reachable, state_directory
-from headrace.cli.failures import explain
+from headrace.cli.applications import sources_of
+from headrace.cli.cluster import download, reachable
+from headrace.cli.companion import Companion
 from headrace.cli.progress_line import ProgressLine
 from headrace.cli.terminal import Terminal, chatter_in
 from headrace.config import StreamsConfig
@@ -28,17 +29,23 @@ from headrace.errors import HeadraceError
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.jars import SPARK_KAFKA
 from headrace.kafka.partitions import source_topics
-from headrace.kafka.topics import Topics, TopicSpec
+from headrace.kafka.topics import Topics, TopicSpec, fixed_sinks
+from headrace.presence import running, state_directory
+from headrace.spark.failures import explain
 from headrace.streams import Streams
 from headrace.topology import Topology
 
 if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from headrace.serving.config import ServingConfig
     from headrace.spark.query import BatchProgress
 
 logger = logging.getLogger(__name__)
 
 _CLOSE_SECONDS = 9.0
 _ANSWER_SECONDS = 10.0
+_EMBEDDED_SECONDS = 60.0  # it runs: a machine with much to do is slow, not unreachable
 _LAG_SECONDS = 2.0
 _REDRAW_SECONDS = 0.25
 _LINE_SECONDS = 1.0
@@ -52,6 +59,18 @@ class RunOptions:
     partitions: int
     log_level: str
     log_file: Path | None
+    topics: tuple[TopicSpec, ...] = ()
+    """Topics that --create-topics makes in another way than the rest."""
+    serving: ServingConfig | None = None
+    """How the instance is asked; None: not at all."""
+    routers: tuple[APIRouter, ...] = ()
+    leads: bool = True
+    """Whether it may run the pipeline."""
+
+    @property
+    def port(self) -> int | None:
+        """Where the instance is asked, if that is settled."""
+        return None if self.serving is None else self.serving.port or None
 
 
 class Stopped(BaseException):
@@ -66,17 +85,19 @@ class _Ended:
     """The application has ended by itself."""
 
 
-def run(topology: Topology, config: StreamsConfig, options: RunOptions) -> int:
+def run(topology: Topology, config: StreamsConfig, options: RunOptions, companion: Companion | None = None) -> int:
     """Runs the application; the answer is the exit code."""
+    companion = companion or Companion()
     assert config.application_id is not None
     state_dir = state_directory(config)
-    log_file = options.log_file or state_dir / "logs" / f"{config.application_id}.log"
+    instance = config.application_id if not options.port else f"{config.application_id}-{options.port}"
+    log_file = options.log_file or state_dir / "logs" / f"{instance}.log"
     with chatter_in(log_file, options.log_level) as terminal:
         try:
-            terminal.say(str(topology.describe()).rstrip())
+            terminal.say(companion.introduce(topology))
             terminal.say(f"Application {config.application_id}, state in {state_dir}, log in {log_file}")
             with running(state_dir, config.application_id):
-                return _Run(topology, config, options, terminal).run()
+                return _Run(topology, config, options, terminal, companion).run()
         except Stopped:
             terminal.say("Stopped before it had started.")
             return 0
@@ -106,14 +127,27 @@ def _complain(terminal: Terminal, error: Exception, log_file: Path, log_level: s
         terminal.complain(f"The whole story is in {log_file}")
 
 
+def _standing(app: Streams) -> str:
+    """The state of the application, with what it waits for."""
+    return app.state if app.trouble is None else f"{app.state}, {app.trouble}"
+
+
 class _Run:
     """One run of an application: start, watch, stop."""
 
-    def __init__(self, topology: Topology, config: StreamsConfig, options: RunOptions, terminal: Terminal) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        config: StreamsConfig,
+        options: RunOptions,
+        terminal: Terminal,
+        companion: Companion,
+    ) -> None:
         self._topology = topology
         self._config = config
         self._options = options
         self._terminal = terminal
+        self._companion = companion
         self._line = ProgressLine()
         # A signal handler may put something in while the main thread is at it: this queue allows that.
         self._events: SimpleQueue[BatchProgress | _Stop | _Ended] = SimpleQueue()
@@ -130,43 +164,58 @@ class _Run:
             stack.enter_context(self._signals())
             stack.callback(self._watchdog.cancel)
             config = stack.enter_context(reachable(self._config, self._terminal))
+            stack.callback(self._companion.close)
             app = self._start(config)
             for task in (self._await_end, self._follow_lag):
                 threading.Thread(target=task, args=(app, config), daemon=True).start()
             try:
                 self._show(app)
             finally:
-                self._limit_the_end()
+                if not self._companion.is_over:  # nobody waits for an end that was planned
+                    self._limit_the_end()
                 self._over.set()
                 self._close(app)
             app.wait(0)  # raises what made it fail
+            self._companion.finish()
+            self._show_summary()
         self._terminal.say(f"Stopped: {self._line.totals()}")
         return 0
 
     def _start(self, config: StreamsConfig) -> Streams:
-        app = Streams(self._topology, config)
+        options = self._options
+        app = Streams(self._topology, config, serving=options.serving, routers=options.routers, leads=options.leads)
         app.on_progress(self._events.put)
         self._prepare_topics(config)
-        download(SPARK_KAFKA, "Downloading Spark's Kafka connector", self._terminal)
-        with self._terminal.busy("Starting Spark"):
+        self._companion.start(config, self._terminal)
+        if options.leads:
+            download(SPARK_KAFKA, "Downloading Spark's Kafka connector", self._terminal)
+        with self._terminal.busy("Starting Spark" if options.serving is None else "Joining the other instances"):
             app.start()
+        if options.serving is not None:
+            scheme = "https" if options.serving.uses_tls else "http"
+            self._terminal.say(f"Answers at {scheme}://{app.address}, described at {scheme}://{app.address}/docs")
+            self._companion.on_answering(f"{scheme}://{app.address}", self._terminal)
         self._starting = False
         self._install_handlers()  # Spark has put its own in the place of ours
         return app
 
     def _prepare_topics(self, config: StreamsConfig) -> None:
         """Sees that Kafka answers and the topics are there before Spark is started, which takes its time."""
-        topics = Topics(ClientSettings.of(config), _ANSWER_SECONDS)
+        patience = _ANSWER_SECONDS if self._config.bootstrap_servers else _EMBEDDED_SECONDS
+        topics = Topics(ClientSettings.of(config), patience)
+        written = fixed_sinks(self._topology, config.dead_letter_queue_topic)
         with self._terminal.busy(f"Looking at the topics at {config.bootstrap_servers}"):
             known = topics.describe()
             if self._options.create_topics:
-                wanted = [*source_topics(self._topology), *sinks_of(self._topology)]
-                if config.dead_letter_queue_topic is not None:
-                    wanted.append(config.dead_letter_queue_topic)
+                wanted = [*source_topics(self._topology), *written]
                 missing = [name for name in dict.fromkeys(wanted) if name not in known]
-                created = topics.create([TopicSpec(name, self._options.partitions) for name in missing], exist_ok=True)
+                special = {spec.name: spec for spec in self._options.topics}
+                specs = [special.get(name, TopicSpec(name, self._options.partitions)) for name in missing]
+                created = topics.create(specs, exist_ok=True)
             else:
                 topics.require(source_topics(self._topology))
+                if not topics.makes_what_is_written():
+                    topics.require(written, "writes to")
                 created = []
             assert config.application_id is not None
             # A Kafka that has just started answers this once groups can commit.
@@ -179,17 +228,37 @@ class _Run:
     def _show(self, app: Streams) -> None:
         """Shows how the application does until it ends or is told to."""
         if self._terminal.is_interactive:
-            with Live(console=self._terminal.console, auto_refresh=False) as live:
-                while self._take(_REDRAW_SECONDS):
-                    live.update(Text(self._line.text(app.state), no_wrap=True, overflow="ellipsis"), refresh=True)
+            goes = self._companion.screen() is not None  # it is shown once more at the end
+            with Live(console=self._terminal.console, auto_refresh=False, transient=goes) as live:
+                while self._goes_on(_REDRAW_SECONDS):
+                    line = Text(self._line.text(_standing(app)), no_wrap=True, overflow="ellipsis")
+                    beside = self._companion.screen()
+                    live.update(line if beside is None else Group(beside, line), refresh=True)
         else:
             shown = ""
             next_line = 0.0
-            while self._take(_LINE_SECONDS):
-                facts = f"{app.state} {self._line.batches} {self._line.lag}"
-                if facts != shown and time.monotonic() >= next_line:
-                    self._terminal.say(self._line.text(app.state))
+            while self._goes_on(_LINE_SECONDS):
+                if time.monotonic() < next_line:
+                    continue
+                facts = f"{_standing(app)} {self._line.batches} {self._line.lag}"
+                news = self._companion.lines()
+                if news or facts != shown:
+                    self._say((*news, self._line.text(_standing(app))))
                     shown, next_line = facts, time.monotonic() + _LINE_SECONDS
+
+    def _show_summary(self) -> None:
+        beside = self._companion.screen()
+        if self._terminal.is_interactive and beside is not None:
+            self._terminal.console.print(beside)
+        else:
+            self._say(self._companion.summary())
+
+    def _say(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._terminal.say(line)
+
+    def _goes_on(self, seconds: float) -> bool:
+        return self._take(seconds) and not self._companion.is_over
 
     def _take(self, seconds: float) -> bool:
         """Takes in what has happened, waiting for it for a while; whether to go on."""

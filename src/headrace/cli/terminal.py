@@ -107,7 +107,8 @@ def chatter_in(log_file: Path, level: str) -> Iterator[Terminal]:
     level_before = root.level
     root.addHandler(handler)
     root.setLevel(level.upper())
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    for name in ("py4j", "httpx"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     for number in saved:
         os.dup2(log.fileno(), number)
     try:

@@ -1,0 +1,5 @@
+"""Words: tables, aggregations, joins, windows and caching, each as small as can be."""
+
+from .pipeline import topology
+
+__all__ = ["topology"]
