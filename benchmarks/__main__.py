@@ -1,31 +1,110 @@
-"""`python -m benchmarks`: measures, prints a table and writes the figures as JSON."""
+"""`python -m benchmarks`: measures, prints tables, and writes the figures as JSON."""
 
 from __future__ import annotations
 
-import json
-import platform
+import argparse
+import signal
 import sys
 from pathlib import Path
+from types import FrameType
 
-from benchmarks.driver import RECORDS, ROUNDS, WORKLOADS, measure
+from benchmarks import driver
+from benchmarks.display import Display
+from benchmarks.race import WORKLOADS, Size, Workload, compete, load
+from benchmarks.report import Report, ratio_text
+from benchmarks.small_batches import STATE_KEYS, TINY_TARGETS_MS, on_state, tiny
+from benchmarks.stand import AT_LEAST_ONCE, CONTENDERS, HEADRACE, Stand, set_up
 
-REPORT = Path("build") / "benchmarks.json"
+REPORT = Path("build") / "bench.json"
+
+FULL = Size(records=3_000_000, different=1_000_000, rounds=3)
+# So few records would go in one batch: there have to be some, to see a rate.
+QUICK = Size(records=240_000, different=120_000, rounds=1, batch_records=40_000)
+PARTS = ("race", "guarantees", "state", "tiny", "driver")
+GUARANTEE_WORKLOADS = ("stateless", "keys-1k")
 
 
 def main() -> int:
-    """Measures all workloads; 1 where one misses its target."""
-    print(f"{RECORDS:,} records each, median of {ROUNDS}, one core, Python {platform.python_version()}")
-    print(f"{'workload':<18}{'records/s':>12}{'target':>12}")
-    figures = {}
-    for workload in WORKLOADS:
-        rate = measure(workload)
-        figures[workload.name] = {"records_per_second": round(rate), "target": workload.target}
-        missed = "" if rate >= workload.target else "  missed"
-        print(f"{workload.name:<18}{rate:>12,.0f}{workload.target:>12,}{missed}", flush=True)
-    REPORT.parent.mkdir(exist_ok=True)
-    REPORT.write_text(json.dumps(figures, indent=2) + "\n")
-    print(f"written to {REPORT}")
-    return 0 if all(figure["records_per_second"] >= figure["target"] for figure in figures.values()) else 1
+    """Measures what was asked for; 1 if results differ."""
+    options = _options()
+    signal.signal(signal.SIGTERM, _leave)
+    display = Display()
+    report = Report(_size(options))
+    parts = options.part or (("race",) if options.quick else PARTS)
+    if set(parts) - {"driver"}:
+        with set_up(display) as stand:
+            _measure(stand, report, parts, options)
+    if "driver" in parts:
+        for workload in driver.WORKLOADS:
+            with display.task(f"The test driver: {workload.name}"):
+                report.driver.append((workload, driver.measure(workload)))
+    report.write(options.report)
+    report.show(display)
+    display.say(f"\nwritten to {options.report}")
+    for difference in report.differences:
+        print(f"results differ: {difference}", file=sys.stderr)
+    sys.stderr.flush()
+    for figures in report.races:
+        print(f"ratio {figures.workload.name} {ratio_text(figures.ratio)}", flush=True)
+    return 1 if report.differences else 0
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """Ends as if by itself, so that contenders and broker end too."""
+    sys.exit(128 + number)
+
+
+def _measure(stand: Stand, report: Report, parts: tuple[str, ...], options: argparse.Namespace) -> None:
+    if "race" in parts or "guarantees" in parts:
+        _race(stand, report, parts, options)
+    if "state" in parts:
+        for keys in STATE_KEYS:
+            report.on_state.append(on_state(stand, keys))
+    if "tiny" in parts:
+        for topology in TINY_TARGETS_MS:
+            report.tiny.append(tiny(stand, topology, options.batches))
+
+
+def _race(stand: Stand, report: Report, parts: tuple[str, ...], options: argparse.Namespace) -> None:
+    chosen = [each for each in WORKLOADS if each.name in (options.workload or [each.name])]
+    contenders = {workload: _contenders(workload, parts, options) for workload in chosen}
+    load(stand, report.size, [workload for workload in chosen if contenders[workload]])
+    for workload in chosen:
+        if contenders[workload]:
+            report.races.append(compete(stand, report.size, workload, contenders[workload]))
+
+
+def _contenders(workload: Workload, parts: tuple[str, ...], options: argparse.Namespace) -> list[str]:
+    """Who runs on a workload: those of the race, and both guarantees of Headrace's where they are compared."""
+    contenders = list(options.only or CONTENDERS) if "race" in parts else []
+    if "guarantees" in parts and workload.name in GUARANTEE_WORKLOADS:
+        contenders += [name for name in (HEADRACE, AT_LEAST_ONCE) if name not in contenders]
+    return contenders
+
+
+def _size(options: argparse.Namespace) -> Size:
+    default = QUICK if options.quick else FULL
+    return Size(
+        records=options.records or default.records,
+        different=options.records or default.different,
+        rounds=options.rounds or default.rounds,
+        batch_records=options.batch_records or default.batch_records,
+    )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Compares Headrace with Kafka Streams.")
+    names = [workload.name for workload in WORKLOADS]
+    parser.add_argument("--quick", action="store_true", help="fewer records, one round, the race alone")
+    parser.add_argument("--part", action="append", choices=PARTS, help="measure this part; all by default")
+    parser.add_argument("--workload", action="append", choices=names, help="run this workload; all by default")
+    parser.add_argument("--only", action="append", choices=CONTENDERS, help="let only this contender run")
+    parser.add_argument("--records", type=int, help="how many records each workload has")
+    parser.add_argument("--rounds", type=int, help="how often each contender runs")
+    parser.add_argument("--batch-records", type=int, help="how many records a batch of Headrace's has at most")
+    parser.add_argument("--batches", type=int, default=1_000, help="how many tiny batches there are")
+    parser.add_argument("--report", type=Path, default=REPORT, help="where the figures go")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
