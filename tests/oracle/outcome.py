@@ -67,9 +67,7 @@ class Outcome:
 def compare(expected: Outcome, actual: Outcome, events: Sequence[Any]) -> str | None:
     """The first difference, as text; None where the outcomes agree."""
     if expected.description != actual.description and expected.description and actual.description:
-        return "describe() differs\n" + _side_by_side(
-            expected.description.splitlines(), actual.description.splitlines()
-        )
+        return "describe() differs\n" + side_by_side(expected.description.splitlines(), actual.description.splitlines())
     # What a failing event had already written is not to be seen in Kafka Streams' driver.
     for index, (theirs, ours) in enumerate(zip(expected.produced, actual.produced, strict=False)):
         difference = _compare_event(theirs, ours)
@@ -101,7 +99,7 @@ def _compare_event(expected: dict[str, list[Written]], actual: dict[str, list[Wr
             if one.timestamp is None:
                 ours[index] = replace(other, timestamp=None)
         if ours != theirs:
-            return f"topic {topic}\n" + _side_by_side(theirs, ours)
+            return f"topic {topic}\n" + side_by_side(theirs, ours)
     return None
 
 
@@ -109,22 +107,26 @@ def _compare_rest(what: str, expected: Any, actual: Any) -> str | None:
     if expected == actual:
         return None
     if not isinstance(expected, dict):
-        return f"{what} differ\n" + _side_by_side(expected, actual)
+        return f"{what} differ\n" + side_by_side(expected, actual)
     for name in sorted({*expected, *actual}):
         if expected.get(name) != actual.get(name):
-            return f"{what}: {name} differs\n" + _side_by_side(expected.get(name, ()), actual.get(name, ()))
+            return f"{what}: {name} differs\n" + side_by_side(expected.get(name, ()), actual.get(name, ()))
     return None
 
 
-def _side_by_side(expected: Sequence[Any], actual: Sequence[Any]) -> str:
+def side_by_side(
+    expected: Sequence[Any], actual: Sequence[Any], names: tuple[str, str] = ("Kafka Streams", "Headrace")
+) -> str:
+    """What two runtimes wrote, line by line."""
     missing = object()
+    first, second, both = (f"{name}:".ljust(15) for name in (*names, "both"))
     lines = []
     for theirs, ours in zip_longest(expected, actual, fillvalue=missing):
         if theirs == ours:
-            lines.append(f"    both:          {theirs}")
+            lines.append(f"    {both}{theirs}")
             continue
         if theirs is not missing:
-            lines.append(f"  > Kafka Streams: {theirs}")
+            lines.append(f"  > {first}{theirs}")
         if ours is not missing:
-            lines.append(f"  > Headrace:      {ours}")
+            lines.append(f"  > {second}{ours}")
     return "\n".join(lines)

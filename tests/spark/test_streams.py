@@ -1,80 +1,29 @@
-"""The life of an application: states, handlers, wrong input."""
+"""The life of an application: states, handlers, the end."""
 
 from __future__ import annotations
 
-import uuid
+import functools
+import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from headrace import (
     REPLACE_THREAD,
+    SHUTDOWN_APPLICATION,
     SHUTDOWN_CLIENT,
-    Consumed,
     LogAndContinue,
-    Produced,
-    Serdes,
     Streams,
     StreamsBuilder,
     StreamsConfig,
-    Topology,
 )
-from headrace.errors import ConfigError, EnvironmentFailed, TopologyError, UnknownTopicError
-from headrace.kafka.clients import ClientSettings
+from headrace.errors import ConfigError, ProcessingFailed, StreamsError
 from headrace.kafka.embedded import EmbeddedKafka
-from headrace.kafka.topics import Topics, TopicSpec
-from tests.spark.running import read_all
-
-TEXT = Serdes.string()
-
-
-class Lab:
-    """An application's own topics, and ways to write and read them."""
-
-    def __init__(self, servers: str, directory: Path) -> None:
-        self.application_id = f"lab-{uuid.uuid4().hex[:8]}"
-        self.directory = directory
-        self.servers = servers
-        self.settings = ClientSettings(servers)
-        self._producer = Producer(self.settings.producer())
-
-    def config(self, **settings: object) -> StreamsConfig:
-        return StreamsConfig(
-            application_id=self.application_id,
-            bootstrap_servers=self.servers,
-            state_dir=str(self.directory),
-            **settings,
-        )
-
-    def create_topics(self) -> None:
-        Topics(self.settings).create([TopicSpec(f"{self.application_id}.{name}", 1) for name in ("in", "out", "dlq")])
-
-    def send(self, *values: str) -> None:
-        for value in values:
-            self._producer.produce(f"{self.application_id}.in", value, "k")
-        self._producer.flush()
-
-    def written(self, name: str = "out") -> list[str]:
-        return [(value or b"").decode() for _, value, *_ in read_all(self.settings, f"{self.application_id}.{name}")]
-
-    def topology(self, marker: Path | None = None, store: str | None = None) -> Topology:
-        """Upper case; "poison" raises, with a marker only until that exists."""
-
-        def shout(value: str) -> str:
-            if value == "poison" and (marker is None or not marker.exists()):
-                if marker is not None:
-                    marker.touch()
-                raise ValueError("poisoned")
-            return value.upper()
-
-        builder = StreamsBuilder()
-        records = builder.stream(f"{self.application_id}.in", Consumed(key=TEXT, value=TEXT))
-        records.map_values(shout).to(f"{self.application_id}.out", Produced(value=TEXT))
-        if store is not None:
-            records.group_by_key().count(store)
-        return builder.build()
+from headrace.presence import at_rest
+from tests.spark.lab import Lab, await_file, await_that, held_up, once, poisoned
 
 
 @pytest.fixture
@@ -101,7 +50,7 @@ def test_states_and_progress(lab: Lab, guarantee: str) -> None:
 def test_a_poisoned_record_asks_the_handler_and_nothing_of_its_batch_shows(lab: Lab) -> None:
     lab.create_topics()
     lab.send("a", "poison", "b")
-    application = Streams(lab.topology(), lab.config())
+    application = Streams(lab.topology(poisoned), lab.config())
     asked: list[Exception] = []
 
     def stop(error: Exception) -> object:
@@ -109,7 +58,7 @@ def test_a_poisoned_record_asks_the_handler_and_nothing_of_its_batch_shows(lab: 
         return SHUTDOWN_CLIENT
 
     application.set_uncaught_exception_handler(stop)
-    with pytest.raises(Exception, match="poisoned"), application:
+    with pytest.raises(ProcessingFailed, match="poisoned"), application:
         application.wait(60)
     assert application.state == "ERROR"
     assert len(asked) == 1
@@ -118,7 +67,7 @@ def test_a_poisoned_record_asks_the_handler_and_nothing_of_its_batch_shows(lab: 
 
 def test_replace_thread_goes_on_where_the_last_commit_left_off(lab: Lab, tmp_path: Path) -> None:
     lab.create_topics()
-    application = Streams(lab.topology(marker=tmp_path / "tried"), lab.config())
+    application = Streams(lab.topology(functools.partial(once, tmp_path / "tried", misfortune=fail)), lab.config())
     application.set_uncaught_exception_handler(lambda error: REPLACE_THREAD)
     done = []
     application.on_progress(done.append)
@@ -134,32 +83,87 @@ def test_log_and_continue_sends_dead_letters(lab: Lab) -> None:
     config = lab.config(
         processing_exception_handler=LogAndContinue, dead_letter_queue_topic=f"{lab.application_id}.dlq"
     )
-    with Streams(lab.topology(), config) as application:
+    with Streams(lab.topology(poisoned), config) as application:
         lab.send("a", "poison", "b")
         application.process_all_available()
     assert lab.written() == ["A", "B"]
     assert lab.written("dlq") == ["poison"]
 
 
-def test_a_checkpoint_of_another_topology_is_refused(lab: Lab) -> None:
+def fail() -> None:
+    raise ValueError("poisoned")
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_shutting_down_the_application_reaches_whoever_speaks_for_the_others(lab: Lab) -> None:
     lab.create_topics()
-    with Streams(lab.topology(store="counts"), lab.config()):
+    lab.send("poison")
+    application = Streams(lab.topology(poisoned), lab.config())
+    application.set_uncaught_exception_handler(lambda error: SHUTDOWN_APPLICATION)
+    told: list[Exception] = []
+    application.on_shutdown_application(told.append)
+    with pytest.raises(ProcessingFailed, match="poisoned"), application:
+        application.wait(60)
+    assert [type(error) for error in told] == [ProcessingFailed]
+
+
+def test_a_worker_that_is_killed_costs_a_second_attempt(lab: Lab, tmp_path: Path) -> None:
+    lab.create_topics()
+    topology = lab.topology(functools.partial(once, tmp_path / "tried", misfortune=die), store="counts")
+    with Streams(topology, lab.config()) as application:
+        lab.send("a", "poison", "b")
+        application.process_all_available()
+    assert (tmp_path / "tried").exists()
+    assert lab.written() == ["A", "POISON", "B"]
+
+
+def test_a_function_that_brings_python_down_is_given_up(lab: Lab) -> None:
+    def crash(value: str) -> str:
+        die()
+        return value
+
+    lab.create_topics()
+    lab.send("a")
+    died = "A process that ran a part of the batch died, and died again"
+    with pytest.raises(StreamsError, match=died), Streams(lab.topology(crash), lab.config()) as application:
+        application.wait(240)
+    assert lab.written() == []
+
+
+def test_closing_lets_the_running_batch_end_and_begins_no_other(lab: Lab, tmp_path: Path) -> None:
+    lab.create_topics()
+    topology = lab.topology(functools.partial(held_up, tmp_path), store="counts")
+    application = Streams(topology, lab.config())
+    application.start()
+    lab.send("slow")
+    await_file(tmp_path / "there")
+    lab.send("later")
+    closing = threading.Thread(target=application.close)
+    closing.start()
+    await_that(lambda: application.state == "PENDING_SHUTDOWN", "it does not close")
+    (tmp_path / "go").touch()
+    closing.join(60)
+    assert application.state == "NOT_RUNNING"
+    assert lab.written() == ["SLOW"]
+
+    with Streams(topology, lab.config()) as application:
+        application.process_all_available()
+    assert lab.written() == ["SLOW", "LATER"]
+
+
+def test_an_application_that_runs_cannot_be_reset(lab: Lab) -> None:
+    lab.create_topics()
+    with (
+        Streams(lab.topology(), lab.config()),
+        pytest.raises(StreamsError, match="is running"),
+        at_rest(lab.directory, lab.application_id),
+    ):
         pass
-    with pytest.raises(TopologyError, match=r"store counts \(timestamped key-value\) is gone"):
+    with at_rest(lab.directory, lab.application_id), pytest.raises(StreamsError, match="is being reset"):
         Streams(lab.topology(), lab.config()).start()
-
-
-def test_missing_topics_are_named(lab: Lab) -> None:
-    with pytest.raises(UnknownTopicError, match=rf"{lab.application_id}\.in"):
-        Streams(lab.topology(), lab.config()).start()
-
-
-def test_a_broker_that_cannot_be_reached() -> None:
-    builder = StreamsBuilder()
-    builder.stream("in", Consumed(key=TEXT, value=TEXT)).to("out")
-    config = StreamsConfig(application_id="nobody", bootstrap_servers="127.0.0.1:1", kafka={"socket.timeout.ms": 2000})
-    with pytest.raises(EnvironmentFailed, match=r"127\.0\.0\.1:1"):
-        Streams(builder.build(), config).start()
 
 
 def test_a_missing_serde_and_a_missing_application_id_are_found_at_once() -> None:

@@ -31,7 +31,7 @@ def topology():
     counts.to_stream().to("cli-counts", Produced(key=text, value=number))
     return builder.build()
 """
-_PATIENCE_SECONDS = 90.0
+_PATIENCE_SECONDS = 600.0
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +141,30 @@ def test_an_application_runs_is_listed_and_taken_back_to_the_beginning(directory
     assert list((state / "copies").iterdir()) == []
 
 
+def test_a_kafka_that_goes_away_is_told_of_and_waited_for(directory: Path, kafka: EmbeddedKafka) -> None:
+    Topics(ClientSettings(kafka.bootstrap_servers)).create([TopicSpec("away-orders", 1), TopicSpec("away-counts", 1)])
+    (directory / "away.py").write_text(COUNTS.replace("cli-", "away-"))
+    log = directory / "away.log"
+    place = ("--state-dir", str(kafka.state_dir), "--log-file", str(log), "--log-level", "debug")
+    endpoint = kafka.endpoint
+    assert endpoint is not None and endpoint.broker is not None
+    with running(directory, "away:topology", *place) as process:
+        read_until(process, "RUNNING |")
+        os.kill(endpoint.broker, signal.SIGSTOP)
+        try:
+            read_until(process, f"REBALANCING, waiting for Kafka at {kafka.bootstrap_servers} |")
+        finally:
+            os.kill(endpoint.broker, signal.SIGCONT)
+        read_until(process, "RUNNING |")
+        process.send_signal(signal.SIGTERM)
+        read_until(process, "Stopped: 0 records in")
+        assert process.wait(10) == 0
+    said = log.read_text()
+    assert said.count("the application waits and goes on by itself.") == 1
+    assert said.count("Kafka answers again; the application goes on.") == 1
+    assert "INFO MicroBatchExecution" in said, "Spark's log follows --log-level"
+
+
 def test_the_last_dead_letters_are_shown(directory: Path, kafka: EmbeddedKafka) -> None:
     Topics(ClientSettings(kafka.bootstrap_servers)).create([TopicSpec("cli-dead", 2)])
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
@@ -176,3 +200,48 @@ def test_a_kafka_that_does_not_answer_is_named(directory: Path) -> None:
     assert silent.returncode == 1
     assert silent.stderr.startswith("Kafka at localhost:1 did not answer as it should:")
     assert "Traceback" not in silent.stderr
+
+
+def test_the_console_script_is_the_command(directory: Path) -> None:
+    script = Path(sys.executable).with_name("headrace")
+    helped = subprocess.run([script, "--help"], capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=False)
+    assert helped.returncode == 0, helped.stderr
+    assert "Run a topology until it is stopped" in helped.stdout
+    described = subprocess.run(
+        [script, "describe", "shop_counts:topology"],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=_PATIENCE_SECONDS,
+        check=False,
+    )
+    assert described.stdout == headrace(directory, "describe", "shop_counts:topology").stdout
+
+
+@pytest.mark.parametrize(
+    ("version", "told"), [(None, "no Java was found"), ("11.0.2", "java is Java 11")], ids=["missing", "too old"]
+)
+def test_java_missing_or_too_old(directory: Path, version: str | None, told: str) -> None:
+    home = directory / "java"
+    if version is not None:
+        (home / "bin").mkdir(parents=True)
+        (home / "bin" / "java").write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+        (home / "bin" / "java").chmod(0o755)
+    hide = " && ".join(f"mount -t tmpfs tmpfs {root}" for root in ("/usr/lib/jvm",) if Path(root).exists())
+    script = f'{hide or "true"} && exec "$0" -m headrace run shop_counts:topology --state-dir state'
+    hidden = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--mount", "/bin/sh", "-c", script, sys.executable],
+        cwd=directory,
+        env={**environment(), "JAVA_HOME": str(home), "PATH": "/usr/sbin:/sbin:/bin:/usr/bin"},
+        capture_output=True,
+        text=True,
+        timeout=_PATIENCE_SECONDS,
+        check=False,
+    )
+    if "mount" in hidden.stderr or "unshare" in hidden.stderr:
+        pytest.skip(f"Java cannot be hidden here: {hidden.stderr}")
+    assert hidden.returncode == 1
+    assert hidden.stderr.startswith("Java 17 or 21 is needed: ")
+    assert told in hidden.stderr
+    assert "set JAVA_HOME" in hidden.stderr
+    assert "Traceback" not in hidden.stderr

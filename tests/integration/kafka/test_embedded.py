@@ -6,11 +6,14 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from headrace.errors import EnvironmentFailed
+from headrace.kafka.broker import free_port
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.embedded import EmbeddedKafka, default_state_dir
 from headrace.kafka.home import HOST
@@ -40,6 +43,18 @@ def test_it_takes_and_gives_records_and_keeps_them_over_a_restart_on_another_por
         assert kafka.bootstrap_servers == f"{HOST}:{wished}"
         produce(kafka.bootstrap_servers, "orders", ["c"], timestamp=1000)
         assert consume(kafka.bootstrap_servers, "orders", 3) == ["a", "b", "c"]
+
+
+def test_two_brokers_that_want_the_same_port_at_once_get_one_each(tmp_path: Path) -> None:
+    with ExitStack() as stack, ThreadPoolExecutor() as pool:
+        port = free_port()
+        brokers = [EmbeddedKafka(tmp_path / name, port=port) for name in ("one", "other")]
+        list(pool.map(lambda kafka: stack.enter_context(kafka), brokers))
+
+        for number, kafka in enumerate(brokers):
+            Topics(ClientSettings(kafka.bootstrap_servers)).create([TopicSpec(f"topic-{number}", 1)])
+        for number, kafka in enumerate(brokers):
+            assert list(Topics(ClientSettings(kafka.bootstrap_servers)).describe()) == [f"topic-{number}"]
 
 
 def test_processes_share_one_broker_until_the_last_is_gone_even_when_killed(user: Users, state_dir: Path) -> None:

@@ -4,7 +4,9 @@ import re
 from pathlib import Path
 
 from headrace import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder
-from headrace.cli.applications import files_of, internal_topics, running, sinks_of, sources_of
+from headrace.cli.applications import files_of, internal_topics, sources_of
+from headrace.kafka.topics import fixed_sinks
+from headrace.presence import running
 
 TEXT = Serdes.string()
 
@@ -43,7 +45,7 @@ def test_topics_of_a_topology_are_without_internal_ones() -> None:
     topology = builder.build()
 
     assert set(sources_of(topology, ["shop-2", "shop-1", "shopping", "a"])) == {"a", "b", "shop-1", "shop-2"}
-    assert sinks_of(topology) == ("out",)
+    assert fixed_sinks(topology) == ("out",)
 
 
 def test_files_are_those_of_this_application_alone(tmp_path: Path) -> None:

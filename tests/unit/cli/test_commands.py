@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from headrace.cli.app import app
-from headrace.cli.applications import at_rest, running
 from headrace.errors import StreamsError
+from headrace.presence import at_rest, running
 
 TOPOLOGY = """
 from headrace import Consumed, Produced, Serdes, StreamsBuilder

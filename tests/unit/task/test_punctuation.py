@@ -44,3 +44,25 @@ def test_a_cancelled_schedule_does_not_run_again() -> None:
     assert queue.punctuate(0, calls.run)
     assert not queue.punctuate(100, calls.run)
     assert queue.is_empty
+
+
+def test_schedules_go_on_from_a_snapshot_and_cancelled_ones_stay_so() -> None:
+    def made() -> tuple[PunctuationQueue, list[Schedule]]:
+        queue = PunctuationQueue()
+        schedules = [queue.add(Schedule("n", time, interval, nothing)) for time, interval in ((5, 10), (7, 20))]
+        queue.begin()
+        return queue, schedules
+
+    before, (kept, dropped) = made()
+    before.punctuate(5, Calls().run)
+    dropped.cancel()
+    before.add(Schedule("n", 1, 30, nothing))
+    assert kept.timestamp == before.next_due == 15
+    after, (kept, dropped) = made()
+    after.restore(before.snapshot())
+    assert kept.timestamp == after.next_due == 15
+    assert dropped.is_cancelled
+    calls = Calls()
+    after.punctuate(15, calls.run)
+    assert calls.made == [("n", 15)]
+    assert after.snapshot() == [("n", 10, 25), ("n", 20, None)]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from headrace import Consumed, Grouped, Produced, Serdes, StreamsBuilder, StreamsConfig, Topology
@@ -25,7 +26,7 @@ def repartitioned_count() -> Topology:
 class Running:
     """A task with its outputs and a clock that stands still."""
 
-    def __init__(self, topology: Topology, number: int | None = None) -> None:
+    def __init__(self, topology: Topology, number: int | None = None, queue_per_topic: bool = False) -> None:
         self.sent: list[tuple[Any, ...]] = []
         nodes = None if number is None else topology.subtopologies()[number].nodes
         self.task = Task(
@@ -38,6 +39,7 @@ class Running:
             task_id=f"{number or 0}_3",
             partition=3,
             nodes=nodes,
+            queue_per_topic=queue_per_topic,
         )
 
     def pipe(self, topic: str, key: str, value: str, timestamp: int) -> None:
@@ -92,3 +94,20 @@ def test_the_wall_clock_of_an_extractor_is_the_tasks() -> None:
     running = Running(b.build())
     running.pipe("in", "k", "v", 5)
     assert running.sent == [("out", b"k", b"v", 99, (), None)]
+
+
+def test_topics_of_a_pattern_share_a_queue_or_have_one_each() -> None:
+    builder = StreamsBuilder()
+    records = builder.stream(re.compile("in-."), Consumed(key=STRING, value=STRING))
+    records.to("out", Produced(key=STRING, value=STRING))
+    topology = builder.build()
+    shared, own = Running(topology).task, Running(topology, queue_per_topic=True)
+    assert shared.queue_of("in-a") is shared.queue_of("in-b") is not None
+    assert own.task.queue_of("in-a") is own.task.queue_of("in-a") is not own.task.queue_of("in-b")
+    assert own.task.queue_of("other") is None
+    own.pipe("in-a", "k", "v", 50)
+    after = Running(topology, queue_per_topic=True).task
+    after.restore(own.task.snapshot())
+    a, b = after.queue_of("in-a"), after.queue_of("in-b")
+    assert a is not None and b is not None
+    assert (a.partition_time, b.partition_time) == (50, -1)

@@ -1,0 +1,69 @@
+"""The application under test, in a process of its own: `python -m tests.chaos.application SETTINGS`.
+
+SETTINGS is JSON, the fields of `Settings`. It prints a line when it has started and when a batch begins and ends,
+each with the time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+import msgspec
+
+from headrace import Streams, StreamsConfig
+from tests.chaos.orders import topology
+from tests.chaos.phases import Doom, say
+
+
+class Settings(msgspec.Struct):
+    """What the application is to do, and where it is to die."""
+
+    application_id: str
+    servers: str
+    state_dir: str
+    """The directory of the machine that it runs on."""
+    checkpoints: str
+    """The directory that machines share."""
+    source: str
+    records_a_batch: int
+    cache_max_bytes: int
+    transaction_timeout_ms: int
+    phase: str | None
+    """Where it is struck; None is nowhere."""
+    first_batch: int
+    """From which batch on."""
+    sign: int
+
+
+def main() -> None:
+    threading.Thread(target=_end_with_the_test, daemon=True).start()
+    settings = msgspec.json.decode(sys.argv[1], type=Settings)
+    Doom(settings.phase, settings.first_batch, settings.sign)
+    config = StreamsConfig(
+        application_id=settings.application_id,
+        bootstrap_servers=settings.servers,
+        state_dir=settings.state_dir,
+        num_stream_threads=2,
+        cache_max_bytes=settings.cache_max_bytes,
+        kafka={"librdkafka.producer.transaction.timeout.ms": settings.transaction_timeout_ms},
+        spark={
+            "spark.sql.streaming.checkpointLocation": settings.checkpoints,
+            "maxOffsetsPerTrigger": settings.records_a_batch,
+            # Compiled quickly rather than well: its lives are short.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        },
+    )
+    with Streams(topology(settings.source, settings.application_id), config) as application:
+        say("started")
+        application.wait()
+
+
+def _end_with_the_test() -> None:
+    sys.stdin.read()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,288 @@
+"""Partitions have owners: they are shared out, move when instances come and go, and are never answered wrongly for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+
+import httpx
+import pytest
+
+from headrace.errors import EnvironmentFailed
+from headrace.kafka.topics import Topics, TopicSpec
+from headrace.serving.config import ServingConfig
+from headrace.serving.copies import PartitionCopy
+from tests.serving.conftest import MakeStage
+from tests.serving.stage import Running, answer_of, pages, wait_until
+from tests.serving.test_routing import KEYS, _source, feed
+
+VALUE = (7).to_bytes(8, "big")
+
+
+class Asker:
+    """Asks for keys all the time; an answer is right, or that there is none now."""
+
+    def __init__(self, running: Callable[[], list[Running]]) -> None:
+        self._running = running
+        self._over = threading.Event()
+        self.right = self.refused = self.unreachable = 0
+        self.wrong: list[str] = []
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Asker:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with httpx.Client(timeout=60, trust_env=False) as client:
+            while not self._over.is_set():
+                for key in KEYS:
+                    for running in self._running():
+                        self._ask(client, running, key)
+
+    def _ask(self, client: httpx.Client, running: Running, key: str) -> None:
+        try:
+            response = client.get(f"{running.url}/v1/stores/n/keys/{key}", params={"timeout_ms": 2000})
+        except httpx.TransportError:
+            self.unreachable += 1
+            return
+        if response.status_code == 200 and response.json()["value"] == 1 + int(key[3:]):
+            self.right += 1
+        elif response.status_code == 503:
+            self.refused += 1
+        else:
+            self.wrong.append(f"{running.address} {key}: {response.status_code} {response.text}")
+
+
+def _copy(running: Running, partition: int) -> PartitionCopy:
+    copy = running.instance.copy("n", partition)
+    assert copy is not None
+    return copy
+
+
+@pytest.mark.parametrize("standbys", [0, 1])
+def test_no_answer_is_wrong_while_instances_come_and_go(counting: MakeStage, standbys: int) -> None:
+    stage = counting(standbys=standbys)
+    feed(stage)
+    running = stage.start_all(2)
+    with Asker(lambda: list(running)) as asker:
+        new = stage.start()
+        stage.settle([*running, new])
+        running.append(new)
+        assert sorted(len(each.instance.owned("n")) for each in running) == [1, 1, 1]
+        before = asker.right
+        wait_until(lambda: asker.right > before + 100, "answers of three instances")
+        leaving = running.pop(0)
+        leaving.close()
+        stage.settle(running)
+        before = asker.right
+        wait_until(lambda: asker.right > before + 100, "answers of the two that are left")
+    assert asker.wrong == []
+
+
+def test_a_standby_takes_over_without_replay(counting: MakeStage) -> None:
+    stage = counting(standbys=1)
+    feed(stage)
+    running = stage.start_all(3)
+    leaving = running.pop(0)
+    (partition,) = leaving.instance.owned("n")
+    (address,) = running[0].instance.view.standbys((stage.changelog("n"), partition), 1)
+    standby = next(each for each in running if each.address == address)
+    copy = _copy(standby, partition)
+    assert copy.ready and partition in standby.instance.followed_beside()["n"]
+    restored, position = copy.restored, copy.position
+    leaving.close()
+    stage.settle(running)
+    assert _copy(standby, partition) is copy
+    assert copy.ready and (copy.restored, copy.position) == (restored, position)
+    assert {key: running[0].store("n").get(key) for key in KEYS} == {key: 1 + int(key[3:]) for key in KEYS}
+
+
+def test_a_restart_resumes_from_the_local_offset(counting: MakeStage) -> None:
+    stage = counting(partitions=1)
+    feed(stage)
+    (running,) = stage.start_all(1)
+    port, position = running.server.port, _copy(running, 0).position
+    assert _copy(running, 0).restored >= len(KEYS)
+    running.close()
+    stage.write("n", 0, [(b"new", VALUE, 1)])
+    again = stage.start(ServingConfig(port=port))
+    stage.settle([again])
+    assert (_copy(again, 0).restored, _copy(again, 0).position) == (1, position + 2)
+    assert again.store("n").get("new") == 7 and again.store("n").get("key3") == 4
+
+
+def test_an_instance_leaves_and_its_copies_stay(counting: MakeStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy that comes back after it was left for long is neither lost nor half erased."""
+    stage = counting(partitions=1)
+    feed(stage)
+    (running,) = stage.start_all(1)
+    copy = _copy(running, 0)
+    monkeypatch.setattr("headrace.serving.copies._KEEP_SECONDS", 0.0)
+    looked = copy.caught_up_at or 0
+    wait_until(lambda: (copy.caught_up_at or 0) > looked, "another look")
+    running.instance._take_over(frozenset())
+    running.instance._left.clear()
+    wait_until(lambda: running.instance.copy("n", 0) is None, "the copy gone")
+    running.instance._take_over(frozenset({(stage.changelog("n"), 0)}))
+    wait_until(lambda: running.instance.is_ready, "the copy back")
+    assert running.store("n").get("key3") == 4
+    assert running.instance.failure is None
+
+
+def test_a_topic_that_was_made_anew_is_noticed(counting: MakeStage, http: httpx.Client) -> None:
+    stage = counting(partitions=1)
+    feed(stage)
+    (running,) = stage.start_all(1)
+    port = running.server.port
+    assert running.store("n").get("key3") == 4
+    topics, topic = Topics(stage.settings), stage.changelog("n")
+    topics.delete([topic])
+    wait_until(lambda: topic not in topics.describe(), "the topic gone")
+    topics.ensure([TopicSpec(topic, 1, {"cleanup.policy": "compact"})])
+    stage.write("n", 0, [(b"fresh", VALUE, 1)])
+    # While it runs …
+    wait_until(lambda: http.get(f"{running.url}/v1/stores/n/keys/fresh").status_code == 200, "the new content")
+    assert http.get(f"{running.url}/v1/stores/n/keys/key3").status_code == 404
+    assert len(pages(http, f"{running.url}/v1/stores/n/keys")) == 1
+    running.close()
+    # … and after a restart.
+    topics.delete([topic])
+    wait_until(lambda: topic not in topics.describe(), "the topic gone")
+    topics.ensure([TopicSpec(topic, 1, {"cleanup.policy": "compact"})])
+    again = stage.start(ServingConfig(port=port))
+    stage.settle([again])
+    assert again.store("n").get("fresh") is None
+
+
+def test_restoring_is_reported(counting: MakeStage, http: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = counting(partitions=1)
+    stage.write("n", 0, [(b"%d" % number, VALUE, 1) for number in range(5000)])
+    monkeypatch.setattr("headrace.serving.follower._RECORDS_AT_ONCE", 1000)
+    gate, taken = threading.Event(), threading.Semaphore(0)
+    original = PartitionCopy.take
+
+    def slowly(self: PartitionCopy, *arguments: object) -> None:
+        original(self, *arguments)
+        taken.release()
+        if self.restored >= 2000:
+            assert gate.wait(90)
+
+    monkeypatch.setattr(PartitionCopy, "take", slowly)
+    running = stage.start()
+    for _ in range(2):
+        assert taken.acquire(timeout=90)
+    wait_until(lambda: _copy(running, 0).end is not None, "the end of the topic")
+    ready = http.get(f"{running.url}/readyz")
+    assert ready.status_code == 503 and ready.headers["retry-after"] == "1"
+    (restoring,) = ready.json()["restoring"]
+    assert (restoring["store"], restoring["partition"]) == ("n", 0)
+    assert 0 < restoring["records_left"] <= 5001 and restoring["eta_seconds"] > 0
+    (listed,) = http.get(f"{running.url}/v1/instances").json()["instances"]
+    assert listed["state"] == "RESTORING" and listed["lag"] == restoring["records_left"]
+    refused = http.get(f"{running.url}/v1/stores/n/keys/4999")
+    assert refused.status_code == 503 and refused.json()["partitions"][0]["reason"] == "restoring"
+    gate.set()
+    stage.settle([running])
+    assert http.get(f"{running.url}/readyz").status_code == 200
+    assert http.get(f"{running.url}/v1/stores/n/keys/4999").json()["value"] == 7
+
+
+def test_an_instance_that_cannot_go_on_gives_its_partitions_away(
+    counting: MakeStage, http: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = counting(partitions=2, standbys=1)
+    feed(stage)
+    running = stage.start_all(2)
+    failing, other = running
+
+    def fail(*ignored: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(failing.instance._copies, "take", fail)
+    stage.pipe(_source(stage), [(key, "x", 2000) for key in KEYS])
+    wait_until(lambda: failing.instance.failure is not None, "the failure")
+    assert http.get(f"{failing.url}/healthz").status_code == 503
+    assert http.get(f"{failing.url}/readyz").status_code == 503
+    assert failing.instance.state == "FAILED"
+    wait_until(lambda: other.instance.owned("n") == [0, 1], "the other has all")
+    for each in running:
+        url = f"{each.url}/v1/stores/n/keys/key3"
+        wait_until(partial(_answers, http, url), "answers of the other")
+        assert http.get(url).json()["value"] == 5
+
+
+def _answers(http: httpx.Client, url: str) -> bool:
+    return http.get(url).status_code == 200
+
+
+def test_two_instances_cannot_have_one_address(counting: MakeStage) -> None:
+    stage = counting(partitions=1)
+    feed(stage)
+    running = stage.start_all(1)
+    with pytest.raises(EnvironmentFailed, match="address of its own"):
+        stage.start(ServingConfig(advertise=running[0].address))
+
+
+def test_pages_while_partitions_move_and_data_changes(counting: MakeStage, http: httpx.Client) -> None:
+    stage = counting(standbys=1)
+    feed(stage)
+    running = stage.start_all(2)
+    over = threading.Event()
+
+    def change() -> None:
+        number = 0
+        while not over.is_set():
+            number += 1
+            stage.pipe(_source(stage), [(f"moving{number % 50}", "x", 3000), (f"a{number % 9}", "x", 3000)])
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        joining = stage.start()
+        for turn in range(6):
+            found = _all_keys(http, running[turn % 2])
+            assert len(found) == len(set(found))
+            assert set(KEYS) <= set(found)
+            assert found == sorted(found)
+        over.set()
+        changing.join()
+        stage.settle([*running, joining])
+    finally:
+        over.set()
+        changing.join()
+
+
+def _all_keys(http: httpx.Client, running: Running) -> list[str]:
+    """Every key, page by page; a page that is not complete is asked for again."""
+    found: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = http.get(f"{running.url}/v1/stores/n/keys", params={"limit": 4, **cursor}).json()
+        if not page["complete"]:
+            continue
+        found += [entry["key"] for entry in page["entries"]]
+        if page["next"] is None:
+            return found
+        cursor = {"cursor": page["next"]}
+
+
+def test_closing_waits_for_who_reads(counting: MakeStage) -> None:
+    stage = counting(partitions=1)
+    feed(stage)
+    (running,) = stage.start_all(1)
+    copy = _copy(running, 0)
+    with copy.read() as store:
+        closing = threading.Thread(target=running.close)
+        closing.start()
+        assert store.get(b"key3").value == (4).to_bytes(8, "big")
+        assert closing.is_alive()
+    closing.join(90)
+    assert not closing.is_alive()
+    answer = answer_of(running)
+    assert answer.refused[0].reason == "not-here"

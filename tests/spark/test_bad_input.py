@@ -1,0 +1,169 @@
+"""What goes wrong around an application, each with a message that says what and where, and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from pyspark.sql import SparkSession
+
+from headrace import Consumed, Produced, Serdes, Streams, StreamsBuilder, StreamsConfig, Topology
+from headrace.errors import (
+    DeserializationFailed,
+    EnvironmentFailed,
+    FencedError,
+    HeadraceError,
+    ProductionFailed,
+    TopologyError,
+    UnknownTopicError,
+)
+from headrace.kafka.embedded import EmbeddedKafka
+from headrace.kafka.topics import Topics, TopicSpec
+from headrace.spark.commit import TransactionalCommitter
+from tests.spark.lab import TEXT, Lab
+
+
+@pytest.fixture
+def lab(embedded_kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path) -> Lab:
+    return Lab(embedded_kafka.bootstrap_servers, tmp_path)
+
+
+def failure_of(topology: Topology, config: StreamsConfig) -> HeadraceError:
+    """What makes the application fail."""
+    with pytest.raises(HeadraceError) as raised, Streams(topology, config) as application:
+        application.wait(600)
+    return raised.value
+
+
+def test_a_broker_that_cannot_be_reached(tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", Consumed(key=TEXT, value=TEXT)).to("out")
+    config = StreamsConfig(
+        application_id="nobody",
+        bootstrap_servers="127.0.0.1:1",
+        state_dir=str(tmp_path),
+        kafka={"socket.timeout.ms": 2000},
+    )
+    with pytest.raises(EnvironmentFailed, match=r"^Kafka at 127\.0\.0\.1:1 did not answer .* bootstrap_servers"):
+        Streams(builder.build(), config).start()
+
+
+@pytest.mark.parametrize(("there", "missing", "purpose"), [("out", "in", "reads"), ("in", "out", "writes to")])
+def test_missing_topics_are_named_with_the_command_that_makes_them(
+    lab: Lab, there: str, missing: str, purpose: str
+) -> None:
+    Topics(lab.settings).create([TopicSpec(f"{lab.application_id}.{there}", 1)])
+    with pytest.raises(UnknownTopicError) as raised:
+        Streams(lab.topology(), lab.config()).start()
+    topic = f"{lab.application_id}.{missing}"
+    assert f"has no topic {topic}, which the topology {purpose}." in str(raised.value)
+    assert f"kafka-topics.sh --bootstrap-server {lab.servers} --create --topic {topic} --partitions 4" in str(
+        raised.value
+    )
+
+
+def test_bytes_of_another_serde(lab: Lab) -> None:
+    lab.create_topics()
+    builder = StreamsBuilder()
+    number = Serdes.long()
+    topic = f"{lab.application_id}.in"
+    builder.stream(topic, Consumed(key=TEXT, value=number)).to(f"{lab.application_id}.out", Produced(value=number))
+    lab.send("twelve")
+
+    failure = failure_of(builder.build(), lab.config())
+
+    assert isinstance(failure, DeserializationFailed)
+    assert f"topic {topic}, partition 0, offset 0: Size of data received by LongDeserializer is not 8" in str(failure)
+    assert "set deserialization_exception_handler to LogAndContinue" in str(failure)
+    assert "\n" not in str(failure)
+
+
+def test_a_record_that_the_producer_does_not_send(lab: Lab) -> None:
+    lab.create_topics()
+    lab.send("a", "long", "b")
+
+    failure = failure_of(lab.topology(inflate), lab.config())
+
+    assert isinstance(failure, ProductionFailed)
+    assert str(failure) == (
+        f"A record of 2,000,001 bytes for topic {lab.application_id}.out is too large. The producer sends at most "
+        "1,000,000 bytes (kafka setting max.request.size), the topic takes at most 1,048,588 (its setting "
+        "max.message.bytes). Raise what is too low, or send less."
+    )
+    assert lab.written() == []
+
+
+def test_a_record_that_the_broker_does_not_take(lab: Lab) -> None:
+    lab.create_topics()
+    lab.send("a", "long", "b")
+    config = lab.config(kafka={"max.request.size": 3_000_000})
+
+    failure = failure_of(lab.topology(inflate), config)
+
+    assert isinstance(failure, ProductionFailed)
+    assert "A record of 2,000,001 bytes for topic" in str(failure)
+    assert "at most 3,000,000 bytes (kafka setting max.request.size)" in str(failure)
+    assert lab.written() == []
+
+    allow(lab, f"{lab.application_id}.out", 3_000_000)
+    with Streams(lab.topology(inflate), config) as application:
+        application.process_all_available()
+    assert [len(value) for value in lab.written()] == [1, 2_000_000, 1]
+
+
+def allow(lab: Lab, topic: str, size: int) -> None:
+    """Raises the size of the records that the topic takes."""
+    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient(lab.settings.admin())
+    admin.incremental_alter_configs([resource])[resource].result()
+
+
+def inflate(value: str) -> str:
+    return "x" * 2_000_000 if value == "long" else value
+
+
+def test_a_second_process_of_the_same_application_takes_over(lab: Lab) -> None:
+    lab.create_topics()
+    application = Streams(lab.topology(), lab.config())
+    with pytest.raises(FencedError) as raised, application:
+        lab.send("a")
+        application.process_all_available()
+        second = TransactionalCommitter(lab.settings, lab.application_id)
+        lab.send("b")
+        application.wait(600)
+    second.close()
+    assert application.state == "ERROR"
+    assert str(raised.value).startswith(
+        f"Another process runs the application {lab.application_id} and has taken over; this one stops."
+    )
+    assert lab.written() == ["A"]
+
+
+def test_a_checkpoint_of_another_topology_is_refused(lab: Lab) -> None:
+    lab.create_topics()
+    with Streams(lab.topology(store="counts"), lab.config()):
+        pass
+    with pytest.raises(TopologyError, match=r"store counts \(timestamped key-value\) is gone"):
+        Streams(lab.topology(), lab.config()).start()
+
+
+def test_a_setting_that_kafka_does_not_know(lab: Lab) -> None:
+    with pytest.raises(HeadraceError, match=r"no.such.setting"):
+        Streams(lab.topology(), lab.config(kafka={"no.such.setting": 1})).start()
+
+
+def test_a_topic_that_a_function_names_and_nobody_has_made(lab: Lab) -> None:
+    lab.create_topics()
+    builder = StreamsBuilder()
+    records = builder.stream(f"{lab.application_id}.in", Consumed(key=TEXT, value=TEXT))
+    records.to(lambda key, value, context: value, Produced(key=TEXT, value=TEXT))
+    lab.send(f"{lab.application_id}.nowhere")
+
+    failure = failure_of(
+        builder.build(), lab.config(kafka={"producer.librdkafka.topic.metadata.propagation.max.ms": 1000})
+    )
+
+    assert isinstance(failure, ProductionFailed)
+    assert f"has no topic {lab.application_id}.nowhere, which the topology writes to" in str(failure)

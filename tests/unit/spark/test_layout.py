@@ -1,0 +1,128 @@
+"""How topologies are laid out on Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from headrace import Consumed, Processor, Produced, Repartitioned, Serdes, StreamsBuilder, Topology
+from headrace.kafka.partitions import plan_partitions
+from headrace.spark.layout import Layout, java_pattern, lay_out
+
+TEXT = Serdes.string()
+
+
+def laid_out(topology: Topology, **known: int) -> Layout:
+    return lay_out(topology, plan_partitions(topology, known), "app", known)
+
+
+def source(builder: StreamsBuilder, topic: str | re.Pattern[str]):
+    return builder.stream(topic, Consumed(key=TEXT, value=TEXT))
+
+
+def test_a_repartition_is_a_shuffle_and_a_stage_of_its_own():
+    builder = StreamsBuilder()
+    source(builder, "in").repartition(Repartitioned(name="r", partitions=5)).to("out")
+    layout = laid_out(builder.build(), **{"in": 2})
+    assert layout.stages == ((0,), (1,))
+    assert layout.readers == {"in": 0, "app-r-repartition": 1}
+    assert layout.shuffled == {"app-r-repartition"}
+    assert layout.looped == frozenset()
+    assert layout.width == 5
+    assert [layout.stage_of(group) for group in (0, 1)] == [0, 1]
+
+
+def test_a_foreign_key_join_is_cut_at_one_topic():
+    builder = StreamsBuilder()
+    left, right = (builder.table(topic, Consumed(key=TEXT, value=TEXT)) for topic in ("left", "right"))
+    left.join(right, lambda value, other: value + other, foreign_key=lambda value: value).to_stream().to("out")
+    layout = laid_out(builder.build(), left=2, right=3)
+    assert len(layout.looped) == len(layout.shuffled) == 1
+    assert layout.looped.isdisjoint(layout.shuffled)
+    assert set(layout.returning) == layout.looped
+    assert len(layout.stages) == 2
+
+
+def test_patterns_are_read_beside_names():
+    builder = StreamsBuilder()
+    source(builder, re.compile("in-.*")).to("out")
+    source(builder, "other").to("out")
+    layout = laid_out(builder.build(), **{"in-a": 3, "in-b": 2, "other": 1})
+    assert layout.patterns == {"(?:in-.*)": 0}
+    assert layout.readers == {"other": 1}
+    assert layout.tasks == {0: 3, 1: 1}
+    assert layout.tasks_of([0]) == [(0, 0), (0, 1), (0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "java"),
+    [
+        (re.compile("a|b"), "(?:a|b)"),
+        (re.compile("a.b", re.IGNORECASE | re.DOTALL), "(?is:a.b)"),
+        (re.compile("(?P<name>a)"), "(?:(?<name>a))"),
+    ],
+)
+def test_patterns_in_javas_form(pattern: re.Pattern[str], java: str):
+    assert java_pattern(pattern) == java
+
+
+def test_only_processors_of_the_users_may_schedule():
+    builder = StreamsBuilder()
+    source(builder, "plain").map_values(str.upper).to("out")
+    source(builder, "processed").process(Processor).to("out")
+    builder.table("table", Consumed(key=TEXT, value=TEXT)).transform_values(Processor)
+    layout = laid_out(builder.build(), plain=1, processed=1, table=1)
+    assert layout.scheduling == {1, 2}
+
+
+def test_the_partitions_of_topics_that_a_partitioner_writes_to_are_known():
+    known = {"in": 1, "plain": 2, "out": 3, "unrelated": 4}
+    builder = StreamsBuilder()
+    records = source(builder, "in")
+    records.to("plain")
+    records.to("out", Produced(partitioner=lambda topic, key, value, count: 0))
+    assert laid_out(builder.build(), **known).partitions == {"in": 1, "out": 3}
+    builder = StreamsBuilder()
+    chosen = Produced(partitioner=lambda topic, key, value, count: 0)
+    source(builder, "in").to(lambda key, value, context: "any", chosen)
+    assert laid_out(builder.build(), **known).partitions == known
+
+
+def test_topics_that_are_written_and_read_return():
+    builder = StreamsBuilder()
+    records = source(builder, "in")
+    for topic in ("again", "like-this", "everywhere", "out"):
+        records.to(topic)
+    source(builder, "again").to("out2")
+    source(builder, re.compile("like-.*")).to("out3")
+    builder.global_table("everywhere", Consumed(key=TEXT, value=TEXT))
+    known = {"in": 1, "again": 2, "like-this": 3, "everywhere": 4, "out": 5}
+    layout = laid_out(builder.build(), **known)
+    assert layout.returning == {"again": 2, "like-this": 3, "everywhere": 4}
+
+
+def test_each_source_begins_where_it_says():
+    builder = StreamsBuilder()
+    source(builder, "first").repartition().to("out")
+    assert laid_out(builder.build(), first=1).starting_offsets == "earliest"
+    builder = StreamsBuilder()
+    source(builder, "first").repartition().to("out")
+    builder.stream(re.compile("new-.*"), Consumed(key=TEXT, value=TEXT, offset_reset="latest")).to("out2")
+    builder.global_table("everywhere", Consumed(key=TEXT, value=TEXT))
+    layout = laid_out(builder.build(), **{"first": 2, "new-a": 1, "everywhere": 1})
+    assert json.loads(layout.starting_offsets) == {
+        "first": {"0": -2, "1": -2},
+        "new-a": {"0": -1},
+        "everywhere": {"0": -2},
+    }
+
+
+def test_global_tables_have_no_tasks():
+    builder = StreamsBuilder()
+    builder.global_table("everywhere", Consumed(key=TEXT, value=TEXT))
+    layout = laid_out(builder.build(), everywhere=3)
+    assert layout.global_topics == {"everywhere"}
+    assert layout.tasks == {}
+    assert layout.width == 1

@@ -1,0 +1,68 @@
+"""Stores in LMDB: every key, in order, whatever LMDB itself can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headrace.state.changes import StoreChanges
+from headrace.state.lmdb_store import LmdbStores
+
+LONG = b"k" * 600
+keys = st.one_of(
+    st.binary(max_size=3),
+    st.binary(max_size=2).map(lambda end: LONG[:399] + end),
+    st.binary(max_size=2).map(lambda end: LONG[:511] + end),
+    st.binary(max_size=2).map(lambda end: LONG + end),
+)
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LmdbStores]:
+    stores = LmdbStores(str(tmp_path_factory.mktemp("lmdb")), 1 << 26)
+    stores.database("one")
+    stores.database("other")
+    yield stores
+    stores.close()
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    entries=st.dictionaries(keys, st.binary(max_size=3), max_size=12),
+    removed=st.sets(keys, max_size=4),
+    low=st.none() | keys,
+    high=st.none() | keys,
+)
+def test_keys_of_any_length_are_found_in_order(
+    stores: LmdbStores, entries: dict[bytes, bytes], removed: set[bytes], low: bytes | None, high: bytes | None
+) -> None:
+    with stores.environment.begin(write=True) as transaction:
+        stores.clear(transaction)
+        stores.apply(transaction, {"one": changes(entries), "other": changes({LONG: b"x", b"": b"y"})})
+        stores.apply(transaction, {"one": changes(dict.fromkeys(removed))})
+    left = {key: value for key, value in entries.items() if key not in removed}
+    inside = [(k, v) for k, v in sorted(left.items()) if (low is None or k >= low) and (high is None or k < high)]
+    with stores.environment.begin() as transaction:
+        reader = stores.reader(transaction, "one")
+        assert list(reader.range(low, high)) == inside
+        assert list(reader.range(low, high, reverse=True)) == inside[::-1]
+        assert len(reader) == len(left)
+        assert {key: reader.get(key) for key in (*entries, *removed)} == {
+            key: left.get(key) for key in (*entries, *removed)
+        }
+
+
+def test_a_store_is_erased_with_all_its_keys_and_no_other(stores: LmdbStores) -> None:
+    with stores.environment.begin(write=True) as transaction:
+        stores.clear(transaction)
+        stores.apply(transaction, {name: changes({LONG: b"x", b"": b"y", b"k": b"z"}) for name in ("one", "other")})
+        stores.erase(transaction, "one")
+        assert list(stores.reader(transaction, "one").range(None, None)) == []
+        assert list(stores.reader(transaction, "other").range(None, None)) == [(b"", b"y"), (b"k", b"z"), (LONG, b"x")]
+
+
+def changes(entries: dict[bytes, bytes] | dict[bytes, None]) -> StoreChanges:
+    return StoreChanges(dict(entries), {})
