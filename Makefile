@@ -1,23 +1,35 @@
 # Every target prepares what it needs: see scripts/setup.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check parity explore bench clean
+.PHONY: help setup demo test test-on-spark test-the-rest acceptance check parity explore chaos bench bench-quick clean
 
 PYTHON := .venv/bin/python
 
 help: ## show the targets
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 setup: ## prepare everything: .venv with the project, Java, the jars
 	@scripts/setup all
 	@echo "Ready: .venv holds the project; try make demo, make test"
 
-demo: ## run a first topology on the test driver
-	@scripts/setup python
-	@$(PYTHON) examples/first_topology.py
-
-test: ## run all tests
+demo: ## orders through Kafka and Spark, results on the screen; OPTIONS="--seconds 60" ends it
 	@scripts/setup all
-	$(PYTHON) -m pytest -q
+	@$(PYTHON) -m headrace demo orders $(OPTIONS)
+
+# Two processes for the two cores: what runs on Spark, and the rest.
+ON_SPARK := tests/chaos tests/spark
+test: ## run all tests but those of make acceptance
+	@scripts/setup all
+	@$(MAKE) --no-print-directory -j2 test-on-spark test-the-rest
+
+test-on-spark:
+	$(PYTHON) -m pytest -q -m "not acceptance" $(ON_SPARK)
+
+test-the-rest:
+	$(PYTHON) -m pytest -q -m "not acceptance" $(ON_SPARK:%=--ignore=%)
+
+acceptance: ## run the tests that start whole applications: instances, demos, the pages of the examples
+	@scripts/setup all
+	$(PYTHON) -m pytest -q -m acceptance
 
 check: ## lint, formatting, types, layers
 	@scripts/setup python
@@ -34,9 +46,17 @@ explore: ## compare 2,000 new random topologies with Kafka Streams
 	@scripts/setup all
 	HEADRACE_EXPLORE=2000 $(PYTHON) -m pytest -q tests/oracle/test_random_topologies.py
 
-bench: ## measure the test driver's throughput
-	@scripts/setup python
+chaos: ## kill drivers, workers and brokers, again and again; SEED=… repeats a round, ROUNDS=… says how many
+	@scripts/setup all
+	@$(PYTHON) -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS))
+
+bench: ## race Kafka Streams, and measure small batches and the test driver, about 40 minutes
+	@scripts/setup all
 	@$(PYTHON) -m benchmarks
+
+bench-quick: ## race Kafka Streams on fewer records, once
+	@scripts/setup all
+	@$(PYTHON) -m benchmarks --quick
 
 clean: ## remove .venv and the tools' caches; downloaded jars stay
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
