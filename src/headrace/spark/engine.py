@@ -28,9 +28,10 @@ from headrace.spark.compatibility import check_compatible
 from headrace.spark.failures import cause_of
 from headrace.spark.layout import Layout, lay_out
 from headrace.spark.masters import is_local
-from headrace.spark.query import BatchProgress, BatchRunner, read_stream, start_query
+from headrace.spark.query import BatchProgress, BatchRunner, start_query
 from headrace.spark.session import make_session, source_options
 from headrace.spark.shipping import ship_code
+from headrace.spark.source import read_stream
 from headrace.spark.worker import Program, host_directory
 from headrace.topology import Topology
 
@@ -136,7 +137,9 @@ class Engine:
                 "The checkpoint is on this machine's disk, so the driver must start here again: %s", checkpoint.base
             )
         copies = host_directory(str(self._state_dir), self._application_id) if local else ""
-        self._program = Program(self._topology, self._config, self._layout, self._application_id, copies)
+        self._program = Program(
+            self._topology, self._config, self._settings, self._layout, self._application_id, copies
+        )
         self._checkpoint, self._files = checkpoint.spark, StateFiles(checkpoint.state(session))
         self.restart()
 

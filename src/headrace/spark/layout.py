@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from headrace.errors import StreamsError
 from headrace.kafka.partitions import PartitionPlan
 from headrace.topology import Topology
 from headrace.topology.nodes import ProcessorNode, SinkNode, SourceNode
@@ -30,8 +31,8 @@ class Layout:
     """The sub-topologies of each stage."""
     readers: Mapping[str, int]
     """By topic that is read by its name, the sub-topology that reads it."""
-    patterns: Mapping[str, int]
-    """By pattern, in Java's form, the sub-topology that reads the topics it means."""
+    patterns: Mapping[re.Pattern[str], int]
+    """By pattern, the sub-topology that reads the topics it means."""
     shuffled: frozenset[str]
     """Internal topics whose rows stay inside the batch."""
     looped: frozenset[str]
@@ -56,6 +57,27 @@ class Layout:
     def stage_of(self, subtopology: int) -> int:
         """The stage that a sub-topology runs in."""
         return next(number for number, stage in enumerate(self.stages) if subtopology in stage)
+
+    def task_for(self, topic: str, partition: int) -> str:
+        """The task that reads a partition of a topic of Kafka's; StreamsError where there is none."""
+        group = self.readers.get(topic)
+        if group is None:
+            group = next((group for pattern, group in self.patterns.items() if pattern.fullmatch(topic)), None)
+        if group is None:
+            raise StreamsError(
+                f"Topic {topic} fits a pattern of the topology in Java, which looks for topics, but not in Python. "
+                "Write the pattern in a way that means the same in both"
+            )
+        tasks = self.tasks[group]
+        if partition >= tasks:
+            raise StreamsError(
+                f"Partition {partition} of topic {topic} has no task: sub-topology {group} runs {tasks}, as many as "
+                "its largest topic had partitions when the application was started. An application without stores "
+                "need only be started again. With stores, where keys would move between tasks, give it a topic of at "
+                f"most {tasks} partitions, another application_id, or take it back to the beginning with: "
+                "headrace reset"
+            )
+        return f"{group}_{partition}"
 
     def tasks_of(self, subtopologies: Iterable[int]) -> list[tuple[int, int]]:
         """Sub-topology and partition of each of their tasks."""
@@ -96,7 +118,7 @@ def lay_out(topology: Topology, plan: PartitionPlan, application_id: str, known:
     return Layout(
         stages,
         readers,
-        {java_pattern(pattern): group for pattern, group in patterns.items()},
+        patterns,
         frozenset(internal - looped),
         frozenset(looped),
         global_topics,

@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,21 +17,18 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 from headrace.errors import EnvironmentFailed
-from headrace.kafka.clients import ClientSettings
 from headrace.spark.checkpoint import EMPTY, Manifest, StateFiles
 from headrace.spark.commit import Committed, TransactionalCommitter
 from headrace.spark.failures import is_lost_worker
-from headrace.spark.layout import Layout
 from headrace.spark.recent_changes import RecentChanges
 from headrace.spark.results import sort_out, stale_tasks
-from headrace.spark.rows import KAFKA_ROWS, PARCELS, TICK
+from headrace.spark.rows import PARCELS
+from headrace.spark.source import Range, ranges_of
 from headrace.spark.ticker import Ticker
 from headrace.spark.worker import Batch, Program, Report, stage_function
 
 logger = logging.getLogger(__name__)
 
-_SPLITTING = frozenset({"minpartitions", "maxrecordsperpartition"})
-"""Options of Spark's source that give one partition of a topic to several of its own."""
 _ATTEMPTS = 4
 _FIRST_PAUSE = 0.5
 
@@ -152,7 +149,8 @@ class BatchRunner:
         assert self._query is not None
         started = time.perf_counter()
         clock = _now()
-        outputs, changes, reports = sort_out(self._compute(frame, number, clock))
+        ranges = [] if frame is None else ranges_of(frame)
+        outputs, changes, reports = sort_out(self._compute(ranges, number, clock))
         offsets = {(topic, report.partition): offset for report in reports for topic, offset in report.offsets.items()}
         versions = {report.task: report.version for report in reports if report.version}
         manifest = self._files.prepare(self._state, number, changes, versions)
@@ -169,14 +167,17 @@ class BatchRunner:
         if frame is not None or outputs:
             self._tell(number, reports, len(outputs), time.perf_counter() - started)
 
-    def _compute(self, frame: DataFrame | None, number: int, clock: int) -> pa.Table:
-        versions = self._state.versions
+    def _compute(self, ranges: list[Range], number: int, clock: int) -> pa.Table:
+        reads, shared = self._assigned(ranges)
+        due = frozenset(f"{group}_{partition}" for group, partition in self._due_tasks(clock))
+        recent = self._recent.batches
+        batch = Batch(
+            self._pickled, self._program_id, number, clock, self._state.versions, {}, recent, reads, shared, due
+        )
         rebuild: dict[str, Broadcast[bytes]] = {}
         try:
             while True:
-                recent = self._recent.batches
-                batch = Batch(self._pickled, self._program_id, number, clock, versions, rebuild, recent)
-                table = self._attempt(frame, batch)
+                table = self._attempt(replace(batch, rebuild=rebuild))
                 stale = stale_tasks(table)
                 if not stale:
                     return table
@@ -187,69 +188,38 @@ class BatchRunner:
             for sent in rebuild.values():
                 sent.destroy()
 
-    def _attempt(self, frame: DataFrame | None, batch: Batch) -> pa.Table:
+    def _attempt(self, batch: Batch) -> pa.Table:
         """What the tasks give; where a worker died on the way they are run again, some times."""
         for attempt in range(1, _ATTEMPTS):
             try:
-                return self._plan(frame, batch).toArrow()
+                return self._plan(batch).toArrow()
             except Exception as error:
                 if not is_lost_worker(error):
                     raise
                 logger.warning("batch %d, attempt %d: a worker died; it is tried again", batch.number, attempt)
                 time.sleep(_FIRST_PAUSE * 2 ** (attempt - 1))
-        return self._plan(frame, batch).toArrow()
+        return self._plan(batch).toArrow()
 
     # --- the plan of a batch -------------------------------------------------------------------------------------
 
-    def _plan(self, frame: DataFrame | None, batch: Batch) -> DataFrame:
-        """The stages of a batch: Kafka's rows, then each stage behind a shuffle where it needs one."""
-        due = self._due_tasks(batch.clock)
-        rows = self._ticks(due) if frame is None else self._addressed(frame)
-        if frame is not None and due:
-            rows = rows.unionByName(self._ticks(due))
-        for stage in range(len(self._layout.stages)):
-            if stage or due or self._needs_shuffle():
-                rows = rows.repartition(self._layout.width, self._slot(F.col("partition")))
+    def _plan(self, batch: Batch) -> DataFrame:
+        """The stages of a batch, each but the first behind a shuffle."""
+        width = self._layout.width
+        rows = self._session.range(0, width, 1, width).mapInArrow(stage_function(batch, 0), PARCELS)
+        for stage in range(1, len(self._layout.stages)):
+            rows = rows.repartition(width, self._slot(F.col("partition")))
             rows = rows.mapInArrow(stage_function(batch, stage), PARCELS)
         return rows
 
-    def _addressed(self, frame: DataFrame) -> DataFrame:
-        """Kafka's rows with the sub-topology that reads each; rows of global tables for every task."""
-        layout = self._layout
-        columns = [
-            "partition",
-            "topic",
-            "offset",
-            F.unix_millis("timestamp").alias("timestamp"),
-            "key",
-            "value",
-            "headers",
-        ]
-        local = frame.filter(~F.col("topic").isin(*layout.global_topics)) if layout.global_topics else frame
-        rows = local.select(reader_of(layout, F.col("topic")).alias("destination"), *columns)
-        if layout.global_topics:
-            everywhere = F.explode(
-                F.array(*[F.struct(F.lit(s).alias("s"), F.lit(p).alias("p")) for s, p in layout.tasks_of(layout.tasks)])
-            )
-            shared = frame.filter(F.col("topic").isin(*layout.global_topics)).withColumn("task", everywhere)
-            copies = shared.select(
-                F.col("task.s").alias("destination"), F.col("task.p").cast("int").alias("partition"), *columns[1:]
-            )
-            rows = rows.unionByName(copies)
-        return rows
-
-    def _ticks(self, tasks: list[tuple[int, int]]) -> DataFrame:
-        """Rows that wake the tasks."""
-        rows = [(group, partition, TICK, -1, 0, None, None, None) for group, partition in tasks]
-        return self._session.createDataFrame(rows, KAFKA_ROWS)
-
-    def _needs_shuffle(self) -> bool:
-        """Whether rows of one task can come from several of the source's partitions."""
-        layout = self._layout
-        first = layout.stages[0]
-        groups = [group for topic, group in layout.readers.items() if group in first and topic not in layout.shuffled]
-        splits = _SPLITTING.intersection(name.lower() for name in self._program.config.spark)
-        return bool(layout.global_topics or layout.patterns or splits) or len(groups) != len(set(groups))
+    def _assigned(self, ranges: list[Range]) -> tuple[dict[str, tuple[Range, ...]], tuple[Range, ...]]:
+        """The ranges by the task that reads them, and those that are for every task."""
+        shared = tuple(each for each in ranges if each.topic in self._layout.global_topics)
+        reads: dict[str, tuple[Range, ...]] = {}
+        for each in ranges:
+            if each.topic not in self._layout.global_topics:
+                task = self._layout.task_for(each.topic, each.partition)
+                reads[task] = (*reads.get(task, ()), each)
+        return reads, shared
 
     def _slot(self, partition: Any) -> Any:
         """A number whose hash puts partition n of the topics into partition n of the shuffle."""
@@ -314,15 +284,6 @@ class BatchRunner:
         self._on_progress(BatchProgress(number, records, outputs, dropped, stores, seconds))
 
 
-def reader_of(layout: Layout, topic: Any) -> Any:
-    """The sub-topology that reads a topic, by its name or by a pattern."""
-    named = {name: group for name, group in layout.readers.items() if name not in layout.shuffled}
-    found = [F.when(topic == F.lit(name), F.lit(group)) for name, group in named.items()]
-    found += [F.when(topic.rlike(f"^{pattern}$"), F.lit(group)) for pattern, group in layout.patterns.items()]
-    nobody = F.raise_error(F.concat(F.lit("no source of the topology reads the topic "), topic))
-    return F.coalesce(*found, nobody.cast("int"))
-
-
 def slots_for(session: SparkSession, width: int) -> list[int]:
     """For each partition of a shuffle, a number that Spark's hash puts there."""
     found: dict[int, int] = {}
@@ -336,33 +297,6 @@ def slots_for(session: SparkSession, width: int) -> list[int]:
             found.setdefault(row.place, row.slot)
         start += size
     return [found[place] for place in range(width)]
-
-
-def read_stream(
-    session: SparkSession, settings: ClientSettings, layout: Layout, options: Mapping[str, str]
-) -> DataFrame:
-    """Kafka's rows as a stream: of all topics that tasks read, and of those that loop."""
-    topics = [topic for topic in layout.readers if topic not in layout.shuffled]
-    names = [*topics, *layout.global_topics]
-    reader = session.readStream.format("kafka").options(**settings.spark())
-    if layout.patterns:
-        escaped = [name.replace(".", "\\.") for name in names]
-        # Spark is content with a topic of which the pattern means a part.
-        reader = reader.option("subscribePattern", f"^(?:{'|'.join([*escaped, *layout.patterns])})$")
-    else:
-        reader = reader.option("subscribe", ",".join(names))
-    defaults = {
-        "startingOffsets": layout.starting_offsets,
-        "includeHeaders": "true",
-        "failOnDataLoss": "true",
-        "maxOffsetsPerTrigger": "400000",
-        "kafka.max.poll.records": "20000",
-        "kafka.max.partition.fetch.bytes": "8388608",
-        # A fetch that is waiting when a batch ends would hold up the next batch's.
-        "kafka.fetch.max.wait.ms": "10",
-        "kafka.isolation.level": "read_committed",
-    }
-    return reader.options(**{**defaults, **options}).load()
 
 
 def start_query(

@@ -1,7 +1,7 @@
-"""What travels in a batch: Kafka's rows, and parcels of rows for tasks and for the driver.
+"""What travels in a batch: parcels of rows, for tasks and for the driver.
 
-Only what Spark reads from Kafka are rows to Spark. What tasks send is packed into parcels, each for one place and of
-one topic, so that neither a shuffle nor the way to the driver is work for each record.
+What tasks send is packed into parcels, each for one place and of one topic, so that neither a shuffle nor the way to
+the driver is work for each record.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from functools import partial
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from headrace.record import NO_HEADERS, Headers
+from headrace.record import Headers
 
 DRIVER = -1
 """The destination of results."""
@@ -24,18 +23,11 @@ STATE = "\x00state"
 """The topic of a row that carries the changes of a task's stores."""
 REPORT = "\x00report"
 """The topic of a row that carries what a task counted."""
-TICK = "\x00tick"
-"""The topic of a row that only wakes a task."""
 STALE = "\x00stale"
 """The topic of a row that says that a task's working copy has to be made anew, and spoils the batch."""
 
-KAFKA_ROWS = (
-    "destination int, partition int, topic string, offset long, timestamp long, key binary, value binary, "
-    "headers array<struct<key: string, value: binary>>"
-)
-"""What the first stage reads; `destination` is a sub-topology."""
 PARCELS = "destination int, partition int, topic string, first long, last long, count int, content binary"
-"""What every stage gives, and the later ones read."""
+"""What every stage gives, and the later ones take."""
 
 Row = tuple[int, int, bytes | None, bytes | None, Headers]
 """A number, timestamp, key, value, headers. On the way to a task the number is the row's place in the order of rows,
@@ -101,38 +93,3 @@ def read_parcels(batch: pa.RecordBatch | pa.Table) -> Iterator[Parcel]:
     for row in batch.to_pylist():
         content = row.pop("content")
         yield Parcel(**row, open=partial(_decode, content))
-
-
-def read_kafka_rows(batch: pa.RecordBatch) -> Iterator[Parcel]:
-    """The rows from Kafka, by task and topic."""
-    place = ["destination", "partition", "topic"]
-    for found in pa.Table.from_batches([batch]).select(place).group_by(place).aggregate([]).to_pylist():
-        rows = batch
-        for name, value in found.items():
-            mine = pc.equal(rows.column(name), value)
-            rows = rows if mine.true_count == rows.num_rows else rows.filter(mine)
-        offsets = rows.column("offset")
-        if not pc.all(pc.less_equal(offsets[:-1], offsets[1:])).as_py():
-            rows = rows.sort_by("offset")
-            offsets = rows.column("offset")
-        yield Parcel(
-            **found,
-            first=offsets[0].as_py(),
-            last=offsets[-1].as_py(),
-            count=rows.num_rows,
-            open=partial(_rows_of, rows),
-        )
-
-
-def _rows_of(batch: pa.RecordBatch) -> list[Row]:
-    columns = [batch.column(name).to_pylist() for name in ("offset", "timestamp", "key", "value")]
-    return list(zip(*columns, _headers(batch.column("headers")), strict=True))
-
-
-def _headers(column: pa.Array) -> list[Headers]:
-    if column.null_count == len(column):
-        return [NO_HEADERS] * len(column)
-    return [
-        NO_HEADERS if not headers else tuple((header["key"], header["value"]) for header in headers)
-        for headers in column.to_pylist()
-    ]

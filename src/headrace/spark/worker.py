@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import accumulate, chain, groupby, pairwise
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate, chain, groupby
 from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import Broadcast, cloudpickle
+from pyspark import Broadcast, TaskContext, cloudpickle
 
 from headrace.config import StreamsConfig
-from headrace.errors import StreamsError
+from headrace.kafka.clients import ClientSettings
 from headrace.record import NO_HEADERS, Headers
 from headrace.serdes.hashing import partition_for_key
 from headrace.spark.layout import Layout
+from headrace.spark.reader import KafkaReader, reader_for
 from headrace.spark.recent_changes import Steps, way
 from headrace.spark.rows import (
     ANY_PARTITION,
@@ -26,13 +28,12 @@ from headrace.spark.rows import (
     REPORT,
     STALE,
     STATE,
-    TICK,
     Parcel,
     Row,
     RowWriter,
-    read_kafka_rows,
     read_parcels,
 )
+from headrace.spark.source import Range
 from headrace.spark.working_copy import NOTHING, StaleCopyError, WorkingCopy
 from headrace.state.boot import boot_name
 from headrace.state.memory import MemoryStore
@@ -64,10 +65,17 @@ class Program:
 
     topology: Topology
     config: StreamsConfig
+    settings: ClientSettings
     layout: Layout
     application_id: str
     copies: str
     """The directory of the working copies; none on a cluster, where each executor has its own."""
+
+    @property
+    def skips_lost(self) -> bool:
+        """Whether records that Kafka has deleted before they were read are done without."""
+        given = {name.lower(): str(value).lower() for name, value in self.config.spark.items()}
+        return given.get("failondataloss") == "false"
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,12 @@ class Batch:
     """By task, its whole state, where a working copy was found stale."""
     recent: tuple[Broadcast[Steps], ...] = ()
     """What the last batches changed, oldest first."""
+    reads: Mapping[str, tuple[Range, ...]] = field(default_factory=dict)
+    """By task, what it is to read from Kafka."""
+    global_reads: tuple[Range, ...] = ()
+    """What every task is to read for its global tables."""
+    due: frozenset[str] = frozenset()
+    """Tasks to run even if there is nothing to read, as a punctuation is due."""
 
 
 class Report(msgspec.Struct):
@@ -120,62 +134,60 @@ def stage_function(batch: Batch, stage: int) -> Callable[[Iterator[pa.RecordBatc
     """The function that Spark runs for each partition of a stage."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from StageRun(batch, stage).run(batches)
+        context = TaskContext.get()
+        assert context is not None
+        yield from StageRun(batch, stage, context.partitionId()).run(batches)
 
     return run
 
 
 class StageRun:
-    """The tasks of a stage that meet in one partition."""
+    """The tasks of a stage that have the same partition."""
 
-    def __init__(self, batch: Batch, stage: int) -> None:
+    def __init__(self, batch: Batch, stage: int, partition: int) -> None:
         self._batch = batch
         self._program = program_of(batch)
-        self._layout = self._program.layout
-        self._stage = frozenset(self._layout.stages[stage])
-        self._reads_kafka = stage == 0
-        self._runs: dict[str, TaskRun] = {}
+        self._stage = frozenset(self._program.layout.stages[stage])
+        self._is_first = stage == 0
+        self._partition = partition
+        self._runs: dict[int, TaskRun] = {}
         self._rows = RowWriter()
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Takes the rows of this stage's tasks, passes the others on, then runs the tasks and gives their rows."""
+        """Takes the parcels of this stage's tasks, passes the others on, then runs the tasks and gives their rows."""
         spoiled = False
         for batch in batches:
-            if self._reads_kafka:
-                self._sort(batch)
-                continue
+            if self._is_first:
+                continue  # nothing but what has Spark run this partition
             mine = pc.is_in(batch.column("destination"), pa.array(sorted(self._stage), pa.int32()))
             others = batch.filter(pc.invert(mine))
             if others.num_rows:
                 spoiled = spoiled or pc.any(pc.equal(others.column("topic"), STALE)).as_py()
                 yield others
             for parcel in read_parcels(batch.filter(mine)):
-                self._take(parcel)
-        yield from self._rows.batches()
+                self._task(parcel.destination).parcels.setdefault(parcel.topic, []).append(parcel)
         if spoiled:
             return
-        for name in sorted(self._runs, key=_task_order):
-            self._runs[name].finish()
+        for subtopology in self._stage:
+            if self._has_to_run(subtopology):
+                self._task(subtopology)
+        for subtopology in sorted(self._runs):
+            self._runs[subtopology].finish()
             yield from self._rows.batches()
 
-    def _sort(self, batch: pa.RecordBatch) -> None:
-        """Takes the rows of this stage's tasks; those of a later one travel on."""
-        for parcel in read_kafka_rows(batch):
-            if parcel.destination in self._stage:
-                self._take(parcel)
-            else:
-                self._rows.place(parcel.destination, parcel.partition, parcel.topic).extend(parcel.open())
+    def _has_to_run(self, subtopology: int) -> bool:
+        """Whether a task has to run, parcels or not."""
+        if self._partition >= self._program.layout.tasks[subtopology]:
+            return False
+        name = f"{subtopology}_{self._partition}"
+        return bool(self._batch.global_reads) or name in self._batch.reads or name in self._batch.due
 
-    def _take(self, parcel: Parcel) -> None:
-        run = self._runs.get(f"{parcel.destination}_{parcel.partition}")
+    def _task(self, subtopology: int) -> TaskRun:
+        run = self._runs.get(subtopology)
         if run is None:
-            run = self._open(parcel.destination, parcel.partition, parcel.topic)
-        run.parcels.setdefault(parcel.topic, []).append(parcel)
-
-    def _open(self, subtopology: int, partition: int, topic: str) -> TaskRun:
-        check_partition(self._layout, subtopology, partition, topic)
-        run = TaskRun(self._program, self._batch, subtopology, partition, self._rows)
-        self._runs[run.name] = run
+            run = self._runs[subtopology] = TaskRun(
+                self._program, self._batch, subtopology, self._partition, self._rows
+            )
         return run
 
 
@@ -185,7 +197,9 @@ class TaskRun:
     def __init__(self, program: Program, batch: Batch, subtopology: int, partition: int, rows: RowWriter) -> None:
         self.name = f"{subtopology}_{partition}"
         self.parcels: dict[str, list[Parcel]] = {}
-        """What it is to read, by topic."""
+        """What other tasks have sent it, by topic."""
+        self._reads = batch.reads.get(self.name, ())
+        self._records = 0
         self._program = program
         self._batch = batch
         self._partition = partition
@@ -261,54 +275,60 @@ class TaskRun:
         task.commit()
         facts.meta_put(_SNAPSHOT, msgspec.json.encode(task.snapshot()))
         task.close()
-        read = self._parcels_of_kafka()
         report = Report(
             self.name,
             self._partition,
             version,
-            sum(parcel.count for parcel in read),
-            {parcel.topic: parcel.last + 1 for parcel in read},
+            self._records,
+            {each.topic: each.end for each in self._reads},
             dict(task.dropped),
             {store.name: len(overlays[store.name]) for store in self._stores if not store.is_global},
             task.next_system_punctuation,
         )
         self._tell(REPORT, msgspec.json.encode(report))
 
-    def _parcels_of_kafka(self) -> list[Parcel]:
-        """What was read from the task's own source topics, and not from another stage."""
-        layout = self._program.layout
-        inner = {TICK, *layout.shuffled, *layout.global_topics}
-        return sorted((p for topic in self.parcels.keys() - inner for p in self.parcels[topic]), key=_last)
-
     def _feed(self, task: Task) -> None:
         """Global rows first, then all others: each topic by its offsets, the topics merged by time."""
-        global_topics = self._program.layout.global_topics
-        for topic in sorted(self.parcels.keys() & set(global_topics)):
-            queue = task.global_queue_of(topic)
+        for each in self._batch.global_reads:
+            queue = task.global_queue_of(each.topic)
             assert queue is not None
-            for row in self._rows(topic):
-                task.update_global(queue, (topic, self._partition, *row))
-        topics = sorted(self.parcels.keys() - {TICK, *global_topics})
-        queues = {topic: _queue_of(task, topic) for topic in topics}
-        if len(queues) == 1:
-            for topic, queue in queues.items():
-                task.process_all(queue, topic, self._partition, self._rows(topic))
+            for row in self._reader.read(each):
+                task.update_global(queue, (each.topic, each.partition, *row))
+        sources = {**self._received(), **self._read()}
+        if len(sources) == 1:
+            for topic, rows in sources.items():
+                task.process_all(_queue_of(task, topic), topic, self._partition, rows)
             return
-        for topic, queue in queues.items():
-            for row in self._rows(topic):
+        for topic, rows in sorted(sources.items(), key=_topic):
+            queue = _queue_of(task, topic)
+            for row in rows:
                 task.add(queue, (topic, self._partition, *row))
         while task.process_one():
             task.punctuate_stream_time()
 
-    def _rows(self, topic: str) -> Iterator[Row]:
-        """The rows of a topic in the order of their numbers; those of several origins are merged by time."""
-        parcels = sorted(self.parcels[topic], key=_first)
-        if topic in self._program.layout.shuffled:
-            return merge_origins([list(_opened(each)) for _, each in groupby(parcels, key=_origin)])
-        rows = _opened(parcels)
-        if any(earlier.last > later.first for earlier, later in pairwise(parcels)):
-            return iter(sorted(rows, key=_number))
-        return rows
+    def _read(self) -> dict[str, Iterator[Row]]:
+        """What Kafka has for the task, by topic, in the order of the offsets."""
+        by_topic: dict[str, list[Range]] = {}
+        for each in self._reads:
+            by_topic.setdefault(each.topic, []).append(each)
+        return {topic: self._counted(ranges) for topic, ranges in by_topic.items()}
+
+    def _counted(self, ranges: list[Range]) -> Iterator[Row]:
+        before = self._reader.count
+        for each in ranges:
+            yield from self._reader.read(each)
+        self._records += self._reader.count - before
+
+    def _received(self) -> dict[str, Iterator[Row]]:
+        """What other tasks have sent, by topic, merged by time."""
+        return {
+            topic: merge_origins([list(_opened(each)) for _, each in groupby(sorted(parcels, key=_first), key=_origin)])
+            for topic, parcels in self.parcels.items()
+        }
+
+    @cached_property
+    def _reader(self) -> KafkaReader:
+        return reader_for(self._batch.program_id, self._program.settings, skip_lost=self._program.skips_lost)
 
     def _send(
         self,
@@ -370,25 +390,9 @@ def _origin(parcel: Parcel) -> int:
     return parcel.first >> _ORIGIN_SHIFT
 
 
-def check_partition(layout: Layout, subtopology: int, partition: int, topic: str) -> None:
-    """Raises where no task is there for a partition."""
-    tasks = layout.tasks[subtopology]
-    if partition >= tasks:
-        raise StreamsError(
-            f"Partition {partition} of topic {topic} has no task: sub-topology {subtopology} runs {tasks}, as many as "
-            "its largest topic had partitions when the application was started. An application without stores "
-            "need only be started again. With stores, where keys would move between tasks, give it a topic of at most "
-            f"{tasks} partitions, another application_id, or take it back to the beginning with: headrace reset"
-        )
-
-
 def _queue_of(task: Task, topic: str) -> RecordQueue:
     queue = task.queue_of(topic)
-    if queue is None:
-        raise StreamsError(
-            f"Topic {topic} fits a pattern of the topology in Java, which looks for topics, but not in Python. "
-            "Write the pattern in a way that means the same in both"
-        )
+    assert queue is not None
     return queue
 
 
@@ -415,16 +419,8 @@ def _first(parcel: Parcel) -> int:
     return parcel.first
 
 
-def _last(parcel: Parcel) -> int:
-    return parcel.last
-
-
-def _number(row: Row) -> int:
-    return row[0]
-
-
-def _task_order(name: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in name.split("_"))
+def _topic(source: tuple[str, Iterator[Row]]) -> str:
+    return source[0]
 
 
 def copies_directory(program: Program) -> Path:

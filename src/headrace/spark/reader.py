@@ -1,0 +1,124 @@
+"""Reads ranges of Kafka's partitions in a worker."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from headrace.errors import EnvironmentFailed, KafkaAway
+from headrace.kafka.absence import is_away
+from headrace.kafka.clients import ClientSettings
+from headrace.record import NO_HEADERS
+from headrace.spark.rows import Row
+from headrace.spark.source import Range
+
+librdkafka = logging.getLogger("headrace.librdkafka")
+
+_AT_ONCE = 10_000
+"""How many records are taken from the consumer at once."""
+_POLL_SECONDS = 1.0
+_SILENCE_SECONDS = 15.0
+"""How long Kafka may be silent until it counts as away."""
+_LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+_CONSUMER = {
+    "group.id": "headrace-reader",  # has to be given; no group is joined, and nothing is committed
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "isolation.level": "read_committed",
+    "enable.partition.eof": True,
+    # A fetch that is under way when a range is through would hold up the first one of the next.
+    "fetch.wait.max.ms": 10,
+    "fetch.queue.backoff.ms": 1,
+    # What is fetched beyond a range is thrown away.
+    "queued.min.messages": 2 * _AT_ONCE,
+}
+
+
+class KafkaReader:
+    """Reads one range after the other."""
+
+    def __init__(self, settings: ClientSettings, *, skip_lost: bool = False) -> None:
+        self.count = 0
+        """How many records were read."""
+        self.has_failed = False
+        self._servers = settings.bootstrap_servers
+        reset = {"auto.offset.reset": "earliest" if skip_lost else "error"}
+        self._consumer = Consumer({**_CONSUMER, **reset, **settings.consumer()}, logger=librdkafka)
+
+    def read(self, wanted: Range) -> Iterator[Row]:
+        """The records of a range in their order: offset, timestamp, key, value, headers."""
+        end, count = wanted.end, 0
+        try:
+            self._consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
+            position = wanted.start
+            while position < end:
+                for message in self._arrived(wanted, end - position):
+                    error = message.error()
+                    # Marks of transactions take offsets too, and are no records: they may be the last of a range.
+                    position = message.offset() + (error is None)
+                    if error is not None:
+                        self._check(error, wanted)
+                    elif position <= end:
+                        count += 1
+                        headers = message.headers()
+                        yield (
+                            position - 1,
+                            message.timestamp()[1],
+                            message.key(),
+                            message.value(),
+                            tuple(headers) if headers else NO_HEADERS,
+                        )
+        finally:
+            self.count += count
+            # An assigned consumer would go on to ask Kafka for more.
+            self._consumer.unassign()
+
+    def close(self) -> None:
+        """Lets go of the connections."""
+        self._consumer.close()
+
+    def _arrived(self, wanted: Range, most: int) -> list[Message]:
+        """What has arrived, at least one message."""
+        deadline = time.monotonic() + _SILENCE_SECONDS
+        while time.monotonic() < deadline:
+            arrived: list[Message] = self._consumer.consume(1, _POLL_SECONDS)
+            if arrived:
+                arrived += self._consumer.consume(min(_AT_ONCE, most), 0)
+                return arrived
+        self.has_failed = True
+        raise KafkaAway(f"Kafka at {self._servers} does not send {_text(wanted)}")
+
+    def _check(self, error: KafkaError, wanted: Range) -> None:
+        """Raises what is wrong; that a partition has come to its end is not."""
+        if error.code() == KafkaError._PARTITION_EOF:
+            return
+        self.has_failed = True
+        if error.code() in _LOST:
+            raise EnvironmentFailed(
+                f"Kafka at {self._servers} no longer has all of {_text(wanted)}: they were deleted, by the topic's "
+                "retention or with the topic, before they were read. To go on with what is left, set failOnDataLoss to "
+                "false in the spark settings; to begin anew: headrace reset"
+            )
+        if is_away(error):
+            raise KafkaAway(f"Kafka at {self._servers} does not send {_text(wanted)}: {error.str()}")
+        raise EnvironmentFailed(f"Kafka at {self._servers} refused to send {_text(wanted)}: {error.str()}")
+
+
+def _text(wanted: Range) -> str:
+    return f"offsets {wanted.start} to {wanted.end - 1} of partition {wanted.partition} of topic {wanted.topic}"
+
+
+_readers: dict[str, KafkaReader] = {}
+
+
+def reader_for(program_id: str, settings: ClientSettings, *, skip_lost: bool) -> KafkaReader:
+    """The reader of this process, kept from batch to batch as long as nothing fails."""
+    reader = _readers.get(program_id)
+    if reader is None or reader.has_failed:
+        while _readers:
+            _readers.popitem()[1].close()
+        reader = _readers[program_id] = KafkaReader(settings, skip_lost=skip_lost)
+    return reader
