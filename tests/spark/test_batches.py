@@ -35,7 +35,7 @@ from headrace.errors import EnvironmentFailed, TopologyError, UnknownTopicError
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.embedded import EmbeddedKafka
 from headrace.kafka.topics import Topics, TopicSpec
-from headrace.spark.query import slots_for
+from headrace.spark.slots import slots_for
 
 TEXT, LONG = Serdes.string(), Serdes.long()
 SECONDS = 300.0
@@ -351,9 +351,9 @@ def test_topics_that_are_written_and_read_are_processed_to_the_end(lab: Lab) -> 
     assert lab.read("again", 5) == ["x", "xx", "xxx", "xxxx", "xxxxx"]
 
 
-@pytest.mark.parametrize("width", [1, 4, 7])
+@pytest.mark.parametrize("width", [1, 4, 7, 60])
 def test_every_partition_of_a_shuffle_has_one_task(spark: SparkSession, width: int) -> None:
-    slots = slots_for(spark, width)
+    slots = slots_for(width)
     frame = spark.range(width).withColumn("slot", F.array(*map(F.lit, slots))[F.col("id").cast("int")])
     placed = frame.repartition(width, "slot").select(F.spark_partition_id().alias("place"), "id").collect()
     assert {row.id: row.place for row in placed} == {number: number for number in range(width)}

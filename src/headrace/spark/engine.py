@@ -28,7 +28,7 @@ from headrace.spark.compatibility import check_compatible
 from headrace.spark.failures import cause_of
 from headrace.spark.layout import Layout, lay_out
 from headrace.spark.masters import is_local
-from headrace.spark.query import BatchProgress, BatchRunner, start_query
+from headrace.spark.query import BatchProgress, BatchRunner, empty_batch, start_query
 from headrace.spark.session import make_session, source_options
 from headrace.spark.shipping import ship_code
 from headrace.spark.source import read_stream
@@ -103,6 +103,7 @@ class Engine:
         self._on_progress = on_progress
         self._session: SparkSession | None = None
         self._owns_session = False
+        self._is_warm = False
         self._query: StreamingQuery | None = None
         self._runner: BatchRunner | None = None
         self._gate: Gate | None = None
@@ -111,9 +112,11 @@ class Engine:
         self._committer: TransactionalCommitter | None = None
 
     def warm_up(self) -> None:
-        """Has a Spark session before it is needed."""
+        """Has a Spark session and workers before they are needed."""
         if self._session is None:
-            self._make_session(CheckpointLocation.of(self._config, self._state_dir))
+            session = self._make_session(CheckpointLocation.of(self._config, self._state_dir))
+            ship_code(session)
+            self._warm_workers(session)
 
     def start(self) -> None:
         """Checks topics and checkpoint, then starts the query; after a stop it may be started again."""
@@ -131,6 +134,7 @@ class Engine:
         self._layout = lay_out(self._topology, plan, self._application_id, Topics(self._settings).describe())
         self._make_looped_topics(plan, self._layout)
         ship_code(session)
+        self._warm_workers(session)
         local = is_local(session.sparkContext.master)
         if checkpoint.is_local and not local:
             logger.info(
@@ -157,6 +161,19 @@ class Engine:
         if self._owns_session:
             session.sparkContext.setLogLevel(spark_log_level())
         return session
+
+    def _warm_workers(self, session: SparkSession) -> None:
+        """Has Spark run a batch without tasks meanwhile: what is slow the first time is over when records come."""
+
+        def warm() -> None:
+            try:
+                empty_batch(session).toArrow()
+            except Exception as error:
+                logger.debug("workers were not warmed up", exc_info=error)
+
+        if not self._is_warm:
+            self._is_warm = True
+            threading.Thread(target=warm, name="headrace-warm-up", daemon=True).start()
 
     def restart(self) -> None:
         """Starts the query where the last commit left off."""

@@ -23,9 +23,10 @@ from headrace.spark.failures import is_lost_worker
 from headrace.spark.recent_changes import RecentChanges
 from headrace.spark.results import sort_out, stale_tasks
 from headrace.spark.rows import PARCELS
+from headrace.spark.slots import slots_for
 from headrace.spark.source import Range, ranges_of
 from headrace.spark.ticker import Ticker
-from headrace.spark.worker import Batch, Program, Report, stage_function
+from headrace.spark.worker import Batch, Program, Report, no_tasks, stage_function
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ class BatchRunner:
         self._committed = committer.committed()
         self._state = self._load_state()
         self._stores: dict[str, dict[str, int]] = {}
-        self._slots = slots_for(session, self._layout.width)
+        self._slots = slots_for(self._layout.width)
         self._recent = RecentChanges(session.sparkContext)
         self._lock = threading.Lock()
         """Held by the batch that runs."""
@@ -284,19 +285,10 @@ class BatchRunner:
         self._on_progress(BatchProgress(number, records, outputs, dropped, stores, seconds))
 
 
-def slots_for(session: SparkSession, width: int) -> list[int]:
-    """For each partition of a shuffle, a number that Spark's hash puts there."""
-    found: dict[int, int] = {}
-    start = 0
-    while len(found) < width:
-        size = 64 * width
-        frame = session.range(start, start + size).select(
-            F.col("id").cast("int").alias("slot"), F.pmod(F.hash(F.col("id").cast("int")), F.lit(width)).alias("place")
-        )
-        for row in frame.collect():
-            found.setdefault(row.place, row.slot)
-        start += size
-    return [found[place] for place in range(width)]
+def empty_batch(session: SparkSession) -> DataFrame:
+    """What has Spark do all it does for a batch, with as many workers as there are cores, and no tasks."""
+    width = session.sparkContext.defaultParallelism
+    return session.range(0, width, 1, width).mapInArrow(no_tasks, PARCELS)
 
 
 def start_query(

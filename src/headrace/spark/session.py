@@ -15,6 +15,7 @@ from headrace.kafka.java import find_java
 _LOCAL_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _SPARK = "spark."
 _JARS = "spark.jars"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def make_session(
@@ -31,6 +32,9 @@ def make_session(
         "spark.master": f"local[{threads or '*'}]",
         "spark.app.name": application_id,
         _JARS: ",".join(str(jar) for jar in resolve(SPARK_KAFKA)),
+        # The JVM plans batches and passes bytes on. On this little code, the time that its second compiler takes from the
+        # workers, for the first minutes of a query, is never won back.
+        _JAVA_OPTIONS: "-XX:TieredStopAtLevel=1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.adaptive.enabled": "false",
@@ -50,6 +54,8 @@ def make_session(
         del ours["spark.master"]  # spark-submit has started this process, with a master of its own
     if settings.get(_JARS):
         settings = {**settings, _JARS: f"{ours[_JARS]},{settings[_JARS]}"}
+    if settings.get(_JAVA_OPTIONS):
+        settings = {**settings, _JAVA_OPTIONS: f"{ours[_JAVA_OPTIONS]} {settings[_JAVA_OPTIONS]}"}
     builder = SparkSession.builder
     for name, value in {**ours, **settings}.items():
         if name.startswith(_SPARK):
