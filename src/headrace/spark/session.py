@@ -32,8 +32,8 @@ def make_session(
         "spark.master": f"local[{threads or '*'}]",
         "spark.app.name": application_id,
         _JARS: ",".join(str(jar) for jar in resolve(SPARK_KAFKA)),
-        # The JVM plans batches and passes bytes on. On this little code, the time that its second compiler takes from the
-        # workers, for the first minutes of a query, is never won back.
+        # The JVM plans batches and passes bytes on: too little to win back the time that its second compiler would take
+        # from the workers.
         _JAVA_OPTIONS: "-XX:TieredStopAtLevel=1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

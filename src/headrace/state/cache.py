@@ -119,11 +119,12 @@ class StoreCache:
     def _enter(self, key: bytes, value: bytes | None, size: int) -> None:
         entries = self.entries
         cache = self._cache
-        known = entries.get(key)
+        known = entries.pop(key, None)
         entries[key] = (value, size)
         if known is not None:
-            entries.move_to_end(key)
             size -= known[1]
+            if not size:
+                return
         self.size += size
         cache.size += size
         if cache.size > cache.max_bytes:

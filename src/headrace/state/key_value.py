@@ -146,9 +146,7 @@ class TimestampedKeyValueStore(BytesKeyValueStore):
 
     def get(self, key: Any) -> ValueAndTimestamp | None:
         """The value of the key, and its time."""
-        if key is None:
-            raise self.null("key")
-        packed_key = self._serialize_key(key)
+        packed_key = self._key(key)
         packed = self._get(packed_key) if self._expiring is None else self._ordered.get(packed_key)
         if packed is None:
             return None
@@ -161,10 +159,8 @@ class TimestampedKeyValueStore(BytesKeyValueStore):
 
     def put(self, key: Any, value: Any, timestamp: int, context: RecordContext) -> int:
         """Sets the value of the key; None deletes it. It always is the latest."""
-        if key is None:
-            raise self.null("key")
-        packed = self._serialize_value(value)
-        self._put(self._serialize_key(key), None if packed is None else pack_timestamped(packed, timestamp), context)
+        packed_key, packed = self._key(key), self._serialize_value(value)
+        self._put(packed_key, None if packed is None else pack_timestamped(packed, timestamp), context)
         return LATEST
 
     def put_if_absent(self, key: Any, value: Any, timestamp: int, context: RecordContext) -> ValueAndTimestamp | None:
@@ -177,7 +173,7 @@ class TimestampedKeyValueStore(BytesKeyValueStore):
     def delete(self, key: Any, context: RecordContext) -> ValueAndTimestamp | None:
         """Deletes the key; the answer is the value it had."""
         old = self.get(key)
-        self._put(self._serialize_key(key), None, context)
+        self._put(self._key(key), None, context)
         return old
 
     def all(self, *, reverse: bool = False) -> Iterator[tuple[Any, ValueAndTimestamp]]:

@@ -33,12 +33,15 @@ class OrderedReader(Protocol):
 class OverlayStore:
     """An ordered store that shows a base with changes over it, and keeps the changes apart."""
 
-    __slots__ = ("_base", "_deleted", "_written", "changed_facts")
+    __slots__ = ("_base", "_deleted", "_get_written", "_put_written", "_seen", "_written", "changed_facts")
 
     def __init__(self, base: OrderedReader) -> None:
         self._base = base
         self._written = MemoryStore()
+        self._get_written, self._put_written = self._written.get, self._written.put
         self._deleted: set[bytes] = set()
+        self._seen: dict[bytes, bytes | None] = {}
+        """What the base was found to have by key: who updates a value asks for it more than once."""
         self.changed_facts: dict[str, bytes] = {}
 
     def changes(self) -> dict[bytes, bytes | None]:
@@ -49,16 +52,16 @@ class OverlayStore:
 
     def get(self, key: bytes) -> bytes | None:
         """The value of the key."""
-        value = self._written.get(key)
+        value = self._get_written(key)
         if value is None and key not in self._deleted:
-            return self._base.get(key)
+            return self._get_base(key)
         return value
 
     def put(self, key: bytes, value: bytes) -> None:
         """Sets the value of the key."""
         if self._deleted:
             self._deleted.discard(key)
-        self._written.put(key, value)
+        self._put_written(key, value)
 
     def delete(self, key: bytes) -> None:
         """Removes the key, if it is there."""
@@ -76,8 +79,8 @@ class OverlayStore:
         count = len(base)
         if not count:
             return len(self._written)
-        added = sum(base.get(key) is None for key, _ in self._written.range(None, None))
-        removed = sum(base.get(key) is not None for key in self._deleted)
+        added = sum(self._get_base(key) is None for key, _ in self._written.range(None, None))
+        removed = sum(self._get_base(key) is not None for key in self._deleted)
         return count + added - removed
 
     def meta_get(self, name: str) -> bytes | None:
@@ -88,6 +91,13 @@ class OverlayStore:
     def meta_put(self, name: str, value: bytes) -> None:
         """Keeps a fact beside the entries."""
         self.changed_facts[name] = value
+
+    def _get_base(self, key: bytes) -> bytes | None:
+        seen = self._seen
+        if key in seen:
+            return seen[key]
+        value = seen[key] = self._base.get(key)
+        return value
 
     def _merged(self, written: Iterator[Entry], base: Iterator[Entry], reverse: bool) -> Iterator[Entry]:
         """Both in order; of the base only what is neither written nor deleted when its turn comes."""

@@ -99,7 +99,9 @@ class SegmentedStore(Store):
 
     def _put(self, key: bytes, time: int, value: bytes | None, context: RecordContext) -> None:
         """Writes an entry, unless its segment is expired; the changelog and the listener get it in any case."""
-        store_key, cache = self._store_key(key, time), self._cache
+        segments, cache = self._segments, self._cache
+        segment = segments.id_of(time)
+        store_key = segments.prefix(segment) + key
         if cache is None:
             if self._admit(time, context):
                 self._write(store_key, value)
@@ -107,9 +109,8 @@ class SegmentedStore(Store):
             return
         before = None if store_key in cache.dirty else self._ordered.get(store_key)
         self._write(store_key, value)
-        segment = self._segments.id_of(time)
-        if not self._segments.admit(segment, self._stream_time) and value is not None:
-            self._segments.hold(segment)
+        if not segments.admit(segment, self._stream_time) and value is not None:
+            segments.hold(segment)
         cache.put(store_key, value, before, context)
 
     def _admit(self, time: int, context: RecordContext) -> bool:

@@ -32,6 +32,8 @@ class Store:
         "_log",
         "_logs_headers",
         "_ordered",
+        "_recent_key",
+        "_recent_packed",
         "_send_old",
         "_serialize_key",
         "_serialize_value",
@@ -49,6 +51,9 @@ class Store:
         self._serialize_value: Callable[[Any], bytes | None] = value.serialize
         self._deserialize_value: Callable[[bytes], Any] = value.deserialize
         self._ordered = ordered
+        self._recent_key: str | None = None
+        """The key that was packed last: who updates a value names the key twice."""
+        self._recent_packed = b""
         self._log = environment.log if spec.logging else None
         self._logs_headers = spec.logs_headers
         self._dropped = environment.dropped
@@ -116,7 +121,12 @@ class Store:
     def _key(self, key: Any) -> bytes:
         if key is None:
             raise self.null("key")
-        return self._serialize_key(key)
+        if key is self._recent_key:
+            return self._recent_packed
+        packed = self._serialize_key(key)
+        if type(key) is str:  # a key of another type may change and still be the same object
+            self._recent_key, self._recent_packed = key, packed
+        return packed
 
     def null(self, what: str) -> StoreError:
         """The error for an argument that is None and must not be."""
