@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from headrace.kafka.jars import SPARK_KAFKA, resolve
 from headrace.kafka.java import find_java
+from headrace.spark.masters import is_local
 
 _LOCAL_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _SPARK = "spark."
@@ -32,9 +33,9 @@ def make_session(
         "spark.master": f"local[{threads or '*'}]",
         "spark.app.name": application_id,
         _JARS: ",".join(str(jar) for jar in resolve(SPARK_KAFKA)),
-        # The JVM plans batches and passes bytes on: too little to win back the time that its second compiler would take
-        # from the workers.
-        _JAVA_OPTIONS: "-XX:TieredStopAtLevel=1",
+        # The JVM plans batches and passes large pieces of bytes on: too little to win back the time that its second
+        # compiler would take from the workers, and not what its default collector is made for.
+        _JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.adaptive.enabled": "false",
@@ -48,6 +49,8 @@ def make_session(
         "spark.scheduler.mode": "FIFO",
         "spark.locality.wait": "0",
     }
+    if is_local(str(settings.get("spark.master", ours["spark.master"]))):
+        ours["spark.shuffle.compress"] = "false"
     if "://" not in checkpoint or checkpoint.startswith("file:"):
         ours["spark.sql.streaming.checkpointFileManagerClass"] = _LOCAL_FILES
     if "PYSPARK_GATEWAY_PORT" in os.environ:
