@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -189,7 +189,7 @@ class Stage:
         return running
 
     def settle(self, running: list[Running]) -> None:
-        """Waits until all partitions have an owner that is up to date, and everybody knows which."""
+        """Waits until the partitions are shared out evenly, their owners up to date, and everybody knows these."""
         wait_until(lambda: self._is_settled(running), "partitions shared out and restored")
 
     def close(self) -> None:
@@ -206,6 +206,11 @@ class Stage:
         owners = dict(next(iter(views)))
         shared = [store for store in running[0].instance.stores.values() if not store.is_global]
         if len(owners) != self.partitions * len(shared):
+            return False
+        # One that has just joined is first there with nothing.
+        counts = Counter(owners.values())
+        shares = [counts[each.address] for each in running]
+        if max(shares) - min(shares) > 1:
             return False
         own = {
             place: each.address
