@@ -13,8 +13,9 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from headrace import Streams, StreamsBuilder, StreamsConfig, Topology
 from headrace.kafka.clients import ClientSettings
+from headrace.kafka.internal_topics import plan_topics
 from headrace.kafka.partitions import source_topics
-from headrace.kafka.topics import Topics, TopicSpec, changelog_configs
+from headrace.kafka.topics import Topics, TopicSpec, changelog_configs, changelog_topics
 from headrace.record import Headers
 from headrace.testing import TopologyTestDriver
 from headrace.topology.nodes import SinkNode, SourceNode
@@ -26,6 +27,9 @@ from tests.spark.together import put_together
 HOUR_MS = 3_600_000
 NOW = int(time.time() * 1000) // HOUR_MS * HOUR_MS
 """The hour in which the scenarios happen: Kafka deletes old records from the changelogs of windows."""
+_WHATEVER_AGE = {"min.compaction.lag.ms": str(2**63 - 1)}
+"""Keeps every record of a changelog. Where a timestamp extractor dates records back to 1970, the marker at the end of
+their transaction begins a new segment, and what lies before it is compacted within seconds."""
 WALL_CLOCK = 123_456_789
 """The driver's wall clock: what has this time has another one on Spark."""
 _TOPIC = "__streams.errors.topic"
@@ -172,11 +176,15 @@ class ScenariosOnSpark:
         }
 
     def make_topics(self, partitions: int = 1) -> None:
-        """Makes the topics that the scenarios read and write."""
+        """Makes the topics that the scenarios read and write, and changelogs that are not compacted."""
+        topics = Topics(self._settings)
         specs = [TopicSpec(name, partitions) for name in sorted(self._topics())]
         if self.config.dead_letter_queue_topic:
             specs.append(TopicSpec(self.config.dead_letter_queue_topic, 1))
-        Topics(self._settings).create(specs)
+        topics.create(specs)
+        plan = plan_topics(self.topology, self.config, self._settings)
+        changelogs = changelog_topics(self.application_id, self.topology, plan)
+        topics.create(replace(one, configs={**one.configs, **_WHATEVER_AGE}) for one in changelogs)
 
     def run(self) -> dict[str, Results]:
         """Runs all scenarios to their end; by scenario, what it wrote."""
