@@ -20,8 +20,10 @@ from headrace.errors import (
 )
 from headrace.kafka.embedded import EmbeddedKafka
 from headrace.kafka.topics import Topics, TopicSpec
-from headrace.spark.commit import TransactionalCommitter
-from tests.spark.lab import TEXT, Lab
+from headrace.responses import REPLACE_THREAD, ExceptionResponse
+from headrace.spark.commit import Committed, TransactionalCommitter
+from headrace.spark.results import Outputs
+from tests.spark.lab import TEXT, Lab, poisoned
 
 
 @pytest.fixture
@@ -138,6 +140,28 @@ def test_a_second_process_of_the_same_application_takes_over(lab: Lab) -> None:
     assert str(raised.value).startswith(
         f"Another process runs the application {lab.application_id} and has taken over; this one stops."
     )
+    assert lab.written() == ["A"]
+
+
+def test_what_another_process_has_gone_on_with_is_not_taken_back(lab: Lab) -> None:
+    """An application that failed, and starts again, finds that another has committed a batch meanwhile."""
+
+    def meanwhile(error: Exception) -> ExceptionResponse:
+        if not isinstance(error, FencedError):
+            second = TransactionalCommitter(lab.settings, lab.application_id)
+            second.commit(Outputs(), Committed(second.committed().batch + 1, "another token"), {})
+            second.close()
+        return REPLACE_THREAD
+
+    lab.create_topics()
+    application = Streams(lab.topology(poisoned), lab.config())
+    application.set_uncaught_exception_handler(meanwhile)
+    with pytest.raises(FencedError, match=f"runs the application {lab.application_id} and has taken over"), application:
+        lab.send("a")
+        application.process_all_available()
+        lab.send("poison")
+        application.wait(600)
+    assert application.state == "ERROR"
     assert lab.written() == ["A"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -51,6 +52,7 @@ _START_SECONDS = 45.0
 """How long a broker that has just started may take until it knows of transactions and groups."""
 _ABORT_SECONDS = 5.0
 _MARGIN_SECONDS = 5.0
+_STEP_SECONDS = 1.0
 _TRANSACTION_MS = 60_000
 _LARGEST_BYTES = 1_000_000
 _PRODUCER = {
@@ -66,6 +68,24 @@ _abandoned: list[Producer] = []
 """Producers that are stuck in a call: to let go of them would be to wait for them."""
 
 
+def last_commit(settings: ClientSettings, application_id: str) -> Committed:
+    """The last batch that any process has committed. Who asks disturbs no other; open transactions are passed over."""
+    ours = {"group.id": application_id, "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
+    consumer = Consumer({"log_level": 0, **settings.consumer(**ours)})
+    try:
+        return _read_marker(consumer, application_id) or NEVER
+    finally:
+        consumer.close()
+
+
+def taken_over(application_id: str) -> FencedError:
+    """The error of a process that finds another one in its place."""
+    return FencedError(
+        f"Another process runs the application {application_id} and has taken over; this one stops. "
+        "Nothing is lost: the other one goes on after the last batch that was committed."
+    )
+
+
 class TransactionalCommitter:
     """One transactional producer for an application: a second one with the same id fences the first.
 
@@ -76,7 +96,6 @@ class TransactionalCommitter:
         self._settings = settings
         self._application_id = application_id
         self._timeout = timeout
-        self._marker = TopicPartition(commits_topic(application_id), 0)
         self._began = 0.0
         self._producer_settings = settings.producer(**self._kind(), **_PRODUCER)
         self._producer = self._new_producer()
@@ -87,9 +106,10 @@ class TransactionalCommitter:
 
     def committed(self) -> Committed:
         """The last batch that was committed."""
-        found = self._ask_coordinator()
-        if found.offset >= 0 and found.metadata:
-            self._last = msgspec.json.decode(found.metadata, type=Committed)
+        try:
+            self._last = _read_marker(self._consumer, self._application_id) or self._last
+        except KafkaException as error:
+            raise self._reason(error, []) from error
         return self._last
 
     def commit(self, outputs: Outputs, batch: Committed, offsets: Mapping[tuple[str, int], int]) -> None:
@@ -139,7 +159,7 @@ class TransactionalCommitter:
         """What is committed to the application's group: where to read on, and the batch's number."""
         positions = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
         metadata = msgspec.json.encode(batch).decode()
-        return [*positions, TopicPartition(self._marker.topic, 0, batch.batch + 1, metadata)]
+        return [*positions, TopicPartition(commits_topic(self._application_id), 0, batch.batch + 1, metadata)]
 
     def _bounded(self, call: Callable[[], None]) -> None:
         """Makes a call that librdkafka may not come back from, time-out or not, if the broker goes away meanwhile."""
@@ -154,11 +174,14 @@ class TransactionalCommitter:
                 ended.put(None)
 
         threading.Thread(target=make_call, name="headrace-commit", daemon=True).start()
-        try:
-            error = ended.get(timeout=self._timeout + _MARGIN_SECONDS)
-        except Empty:
+        # In steps: the time in which this process was stopped must not count, or it takes itself for a silent Kafka.
+        for _ in range(math.ceil((self._timeout + _MARGIN_SECONDS) / _STEP_SECONDS)):
+            with contextlib.suppress(Empty):
+                error = ended.get(timeout=_STEP_SECONDS)
+                break
+        else:
             _abandoned.append(self._producer)
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         if error is not None:
             raise error
 
@@ -172,17 +195,6 @@ class TransactionalCommitter:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         if refused:
             raise KafkaException(refused[0].error)
-
-    def _ask_coordinator(self) -> TopicPartition:
-        """The marker's committed offset; a broker that has just started may need a moment to find the group."""
-        deadline = time.monotonic() + _START_SECONDS
-        while True:
-            try:
-                return self._consumer.committed([self._marker], timeout=_START_SECONDS)[0]
-            except KafkaException as error:
-                if error.args[0].code() not in _COORDINATOR_MOVES or time.monotonic() > deadline:
-                    raise self._reason(error, []) from error
-                time.sleep(_COORDINATOR_PAUSE)
 
     def _abort(self, reason: Exception) -> None:
         """Ends the transaction, so that readers need not wait for its time-out."""
@@ -220,10 +232,7 @@ class TransactionalCommitter:
             last = self._last
             if self.committed() == last:
                 return KafkaAway(f"Kafka has given up a transaction that took longer than {limit:.0f} seconds")
-        return FencedError(
-            f"Another process runs the application {self._application_id} and has taken over; this one stops. "
-            "Nothing is lost: the other one goes on after the last batch that was committed."
-        )
+        return taken_over(self._application_id)
 
     def _too_large(self, refused: Refused) -> str:
         client = int(self._producer_settings.get("message.max.bytes", _LARGEST_BYTES))
@@ -258,3 +267,19 @@ class PlainCommitter(TransactionalCommitter):
 
     def _new_producer(self) -> Producer:
         return Producer(self._producer_settings, logger=librdkafka)
+
+
+def _read_marker(consumer: Consumer, application_id: str) -> Committed | None:
+    """The last batch that was committed; a broker that has just started may need a moment to find the group."""
+    marker = TopicPartition(commits_topic(application_id), 0)
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            found = consumer.committed([marker], timeout=_START_SECONDS)[0]
+        except KafkaException as error:
+            if error.args[0].code() not in _COORDINATOR_MOVES or time.monotonic() > deadline:
+                raise
+            time.sleep(_COORDINATOR_PAUSE)
+        else:
+            known = found.offset >= 0 and found.metadata
+            return msgspec.json.decode(found.metadata, type=Committed) if known else None

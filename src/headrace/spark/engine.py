@@ -23,7 +23,7 @@ from headrace.kafka.topics import Topics, repartition_topics
 from headrace.presence import state_directory
 from headrace.spark.checkpoint import StateFiles
 from headrace.spark.checkpoint_location import CheckpointLocation
-from headrace.spark.commit import PlainCommitter, TransactionalCommitter
+from headrace.spark.commit import PlainCommitter, TransactionalCommitter, last_commit, taken_over
 from headrace.spark.compatibility import check_compatible
 from headrace.spark.failures import cause_of
 from headrace.spark.layout import Layout, lay_out
@@ -145,7 +145,7 @@ class Engine:
             self._topology, self._config, self._settings, self._layout, self._application_id, copies
         )
         self._checkpoint, self._files = checkpoint.spark, StateFiles(checkpoint.state(session))
-        self.restart()
+        self._begin()
 
     def _make_session(self, checkpoint: CheckpointLocation) -> SparkSession:
         """The session; one of the user's own is used as it is, and stays when the application ends."""
@@ -176,6 +176,17 @@ class Engine:
             threading.Thread(target=warm, name="headrace-warm-up", daemon=True).start()
 
     def restart(self) -> None:
+        """Starts the query that failed again; FencedError if another process has gone on with it meanwhile.
+
+        To begin is to stop every other process. Who was not there for a while must not do so without a look.
+        """
+        assert self._runner is not None
+        self._runner.end()
+        if not self._runner.may_have_made(last_commit(self._settings, self._application_id)):
+            raise taken_over(self._application_id)
+        self._begin()
+
+    def _begin(self) -> None:
         """Starts the query where the last commit left off."""
         assert self._session is not None
         if self._runner is not None:

@@ -18,7 +18,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from headrace.errors import EnvironmentFailed
 from headrace.spark.checkpoint import EMPTY, Manifest, StateFiles
-from headrace.spark.commit import Committed, TransactionalCommitter
+from headrace.spark.commit import NEVER, Committed, TransactionalCommitter
 from headrace.spark.failures import is_lost_worker
 from headrace.spark.recent_changes import RecentChanges
 from headrace.spark.results import sort_out, stale_tasks
@@ -74,6 +74,8 @@ class BatchRunner:
         self._files = files
         self._on_progress = on_progress
         self._committed = committer.committed()
+        self._tried = self._committed
+        """What was last asked to be committed; after an error, who knows whether it was."""
         self._state = self._load_state()
         self._stores: dict[str, dict[str, int]] = {}
         self._slots = slots_for(self._layout.width)
@@ -110,6 +112,10 @@ class BatchRunner:
     def end(self, seconds: float | None = None) -> None:
         """Runs no more batches of its own; one that runs is waited for, as long as is said."""
         self._ticker.end(seconds)
+
+    def may_have_made(self, commit: Committed) -> bool:
+        """Whether the last commit, as Kafka has it, is one that it knows of; if not, it is another process's."""
+        return commit in (NEVER, self._committed, self._tried)
 
     def run(self, frame: DataFrame, number: int) -> None:
         """Runs a batch of the query to its commit, unless it is committed already."""
@@ -156,6 +162,7 @@ class BatchRunner:
         versions = {report.task: report.version for report in reports if report.version}
         manifest = self._files.prepare(self._state, number, changes, versions)
         committed = Committed(number, manifest.token, str(self._query.id))
+        self._tried = committed
         self._committer.commit(outputs, committed, offsets)
         self._recent.add(self._state.versions, versions, changes)
         self._state, self._committed = manifest, committed
