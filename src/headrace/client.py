@@ -275,12 +275,14 @@ class Client:
     def _ask(self, request: _Request) -> Any:
         connection = self._connection
         deadline = time.monotonic() + connection.timeout
+        told: Exception | None = None
         while True:
             try:
                 left = deadline - time.monotonic()
                 return connection.read(request, self._http.request(**connection.arguments(request, left)))
             except (httpx.TransportError, ClientError) as error:
-                time.sleep(connection.pause_before_retry(error, deadline))
+                told = _telling(told, error)
+                time.sleep(connection.pause_before_retry(told, deadline))
 
     def _stream(self, path: str, position: str | None) -> Iterator[Change]:
         subscription = _Subscription(self._connection, path, position)
@@ -409,12 +411,14 @@ class AsyncClient:
     async def _ask(self, request: _Request) -> Any:
         connection = self._connection
         deadline = time.monotonic() + connection.timeout
+        told: Exception | None = None
         while True:
             try:
                 left = deadline - time.monotonic()
                 return connection.read(request, await self._http.request(**connection.arguments(request, left)))
             except (httpx.TransportError, ClientError) as error:
-                await asyncio.sleep(connection.pause_before_retry(error, deadline))
+                told = _telling(told, error)
+                await asyncio.sleep(connection.pause_before_retry(told, deadline))
 
     async def _stream(self, path: str, position: str | None) -> AsyncIterator[Change]:
         subscription = _Subscription(self._connection, path, position)
@@ -538,6 +542,11 @@ class _Subscription:
     def pause_before_retry(self, error: Exception) -> float:
         """How long to wait before asking the next instance; raises where that is of no use."""
         return self._connection.pause_before_retry(error, self._heard_at + self._connection.timeout)
+
+
+def _telling(before: Exception | None, error: Exception) -> Exception:
+    """The error to raise if it is the last: an attempt that was cut short tells less than the one before it."""
+    return before if before is not None and isinstance(error, httpx.TimeoutException) else error
 
 
 def _change(found: dict[str, Any], position: str) -> Change:

@@ -163,7 +163,7 @@ def test_an_instance_that_is_gone_without_standby(
     assert count["count"] == len(KEYS) - len(keys[partition]) and count["complete"] is False
     listed = http.get(f"{left.url}/v1/instances").json()["instances"]
     assert {each["address"]: each["state"] for each in listed}[gone.address] == "UNREACHABLE"
-    with Client(left.url, timeout=1) as client, pytest.raises(ClientError, match="not complete") as failed:
+    with Client(left.url, timeout=5) as client, pytest.raises(ClientError, match="not complete") as failed:
         list(client.store("n").all())
     assert failed.value.status == 503
     # The client goes on to an instance that answers.

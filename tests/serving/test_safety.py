@@ -227,7 +227,7 @@ def test_tls(counting: MakeStage, certificate: tuple[Path, Path]) -> None:
             assert found == {key: 1 + int(key[3:]) for key in KEYS}
             assert {key: client.store("n").get(key) for key in KEYS} == found
     with (
-        Client(f"https://{running[0].address}", timeout=0.5) as client,
+        Client(f"https://{running[0].address}", timeout=5) as client,
         pytest.raises(ClientError, match="CERTIFICATE"),
     ):
         client.stores()
