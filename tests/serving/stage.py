@@ -32,7 +32,8 @@ from headrace.serving.views import AsyncStore, Store, runner_on
 from headrace.testing import TopologyTestDriver
 from headrace.topology.nodes import SourceNode
 
-TIMEOUT = 90.0
+TIMEOUT = 300.0
+"""Longer than anything here takes, also beside other tests on two cores."""
 
 
 def wait_until(holds: Callable[[], Any], what: str, timeout: float = TIMEOUT) -> None:

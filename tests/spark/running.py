@@ -217,7 +217,7 @@ class ScenariosOnSpark:
                     timestamp=event.timestamp,
                     headers=list(event.headers),
                 )
-        assert self._producer.flush(60) == 0
+        assert self._producer.flush(300) == 0
 
     def results(self) -> dict[str, Results]:
         """What each scenario wrote so far."""
@@ -273,7 +273,7 @@ def read_topics(settings: ClientSettings, topics: Iterable[str]) -> dict[str, li
     consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in places])
     unread = set(places)
     while unread:
-        message = consumer.poll(30)
+        message = consumer.poll(300)
         assert message is not None, f"{sorted(unread)} do not end"
         place = (str(message.topic()), int(message.partition() or 0))
         error = message.error()

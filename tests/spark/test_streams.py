@@ -25,6 +25,8 @@ from headrace.kafka.embedded import EmbeddedKafka
 from headrace.presence import at_rest
 from tests.spark.lab import Lab, await_file, await_that, held_up, once, poisoned
 
+PATIENCE = 600.0
+
 
 @pytest.fixture
 def lab(embedded_kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path) -> Lab:
@@ -59,7 +61,7 @@ def test_a_poisoned_record_asks_the_handler_and_nothing_of_its_batch_shows(lab: 
 
     application.set_uncaught_exception_handler(stop)
     with pytest.raises(ProcessingFailed, match="poisoned"), application:
-        application.wait(60)
+        application.wait(PATIENCE)
     assert application.state == "ERROR"
     assert len(asked) == 1
     assert lab.written() == []
@@ -106,7 +108,7 @@ def test_shutting_down_the_application_reaches_whoever_speaks_for_the_others(lab
     told: list[Exception] = []
     application.on_shutdown_application(told.append)
     with pytest.raises(ProcessingFailed, match="poisoned"), application:
-        application.wait(60)
+        application.wait(PATIENCE)
     assert [type(error) for error in told] == [ProcessingFailed]
 
 
@@ -129,11 +131,14 @@ def test_a_function_that_brings_python_down_is_given_up(lab: Lab) -> None:
     lab.send("a")
     died = "A process that ran a part of the batch died, and died again"
     with pytest.raises(StreamsError, match=died), Streams(lab.topology(crash), lab.config()) as application:
-        application.wait(240)
+        application.wait(PATIENCE)
     assert lab.written() == []
 
 
-def test_closing_lets_the_running_batch_end_and_begins_no_other(lab: Lab, tmp_path: Path) -> None:
+def test_closing_lets_the_running_batch_end_and_begins_no_other(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.spark.engine._LAST_BATCH_SECONDS", PATIENCE)
     lab.create_topics()
     topology = lab.topology(functools.partial(held_up, tmp_path), store="counts")
     application = Streams(topology, lab.config())
@@ -145,7 +150,7 @@ def test_closing_lets_the_running_batch_end_and_begins_no_other(lab: Lab, tmp_pa
     closing.start()
     await_that(lambda: application.state == "PENDING_SHUTDOWN", "it does not close")
     (tmp_path / "go").touch()
-    closing.join(60)
+    closing.join(PATIENCE)
     assert application.state == "NOT_RUNNING"
     assert lab.written() == ["SLOW"]
 

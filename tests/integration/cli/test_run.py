@@ -104,7 +104,7 @@ def test_an_application_runs_is_listed_and_taken_back_to_the_beginning(directory
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "partitioner": "murmur2_random"})
         for number in range(5):
             producer.produce("cli-orders", f"order {number}", f"store {number % 2}")
-        assert producer.flush(10) == 0
+        assert producer.flush(_PATIENCE_SECONDS) == 0
         read_until(process, "RUNNING | 5 records |", "stores counts 2")
 
         refused = headrace(directory, "reset", topology, *place, "--yes")
@@ -158,7 +158,7 @@ def test_a_kafka_that_goes_away_is_told_of_and_waited_for(directory: Path, kafka
         read_until(process, "RUNNING |")
         process.send_signal(signal.SIGTERM)
         read_until(process, "Stopped: 0 records in")
-        assert process.wait(10) == 0
+        assert process.wait(_PATIENCE_SECONDS) == 0
     said = log.read_text()
     assert said.count("the application waits and goes on by itself.") == 1
     assert said.count("Kafka answers again; the application goes on.") == 1
@@ -171,7 +171,7 @@ def test_the_last_dead_letters_are_shown(directory: Path, kafka: EmbeddedKafka) 
     headers = [("__streams.errors.exception", b"ValueError"), ("__streams.errors.message", b"no price")]
     for number in range(3):
         producer.produce("cli-dead", f"letter {number}", "k", headers=headers, timestamp=1_000 + number)
-    assert producer.flush(10) == 0
+    assert producer.flush(_PATIENCE_SECONDS) == 0
 
     shown = headrace(directory, "dlq", "cli-dead", "--limit", "1", "--bootstrap-servers", kafka.bootstrap_servers)
 

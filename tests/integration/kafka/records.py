@@ -9,7 +9,7 @@ def produce(servers: str, topic: str, values: list[str], timestamp: int = 0, par
     producer = Producer({"bootstrap.servers": servers, "reconnect.backoff.max.ms": 200})
     for value in values:
         producer.produce(topic, value.encode(), partition=partition, timestamp=timestamp)
-    assert producer.flush(30) == 0
+    assert producer.flush(300) == 0
 
 
 def consume(servers: str, topic: str, count: int, partition: int = 0) -> list[str]:
@@ -17,7 +17,7 @@ def consume(servers: str, topic: str, count: int, partition: int = 0) -> list[st
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, partition, 0)])
     try:
-        messages = consumer.consume(count, timeout=30)
+        messages = consumer.consume(count, timeout=300)
         return [message.value().decode() for message in messages]
     finally:
         consumer.close()

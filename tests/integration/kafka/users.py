@@ -42,15 +42,15 @@ class User:
         return self.process.stdout.readline().strip()
 
     def leave(self) -> None:
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=300)
 
     def kill(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=300)
 
 
-def eventually(what: Callable[[], T | None], timeout: float = 60.0) -> T:
+def eventually(what: Callable[[], T | None], timeout: float = 300.0) -> T:
     """The first result that is neither None nor False."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
