@@ -6,6 +6,7 @@ import contextlib
 import os
 import queue
 import signal
+import statistics
 import subprocess
 import sys
 import threading
@@ -106,6 +107,12 @@ class Application:
                 break
             running = event.batch if event.name == "begin" else None
         return running
+
+    def typical_batch(self) -> float:
+        """How many seconds a batch takes; the first, and those that waited for a broker, do not count."""
+        begins = {event.batch: event.time for event in self.events if event.name == "begin"}
+        took = [event.time - begins[event.batch] for event in self.events if event.name == "end"]
+        return statistics.median(took[1:]) if len(took) > 1 else 1.0
 
     @property
     def jvm(self) -> int:

@@ -184,17 +184,16 @@ class Run:
         share = chance.random()
         life = self._current()
         while True:
-            while (began := life.await_event("begin")).batch < batch:
+            while life.await_event("begin").batch < batch:
                 pass
-            ended = [event.time for event in life.events if event.name == "end"]
-            typical = (began.time - ended[0]) / (len(ended) - 1) if len(ended) > 1 else 1.0
-            time.sleep(share * typical)
+            time.sleep(share * life.typical_batch())
             done = self._orders_done()
+            assert done < self._scene.orders, f"all was done before {_NAMES[victim]} was killed"
             struck = self._kill(victim, life, chance)
             self._scene.broker()
             life.await_after(struck)
             hit = life.batch_at(struck)
-            if hit is not None and done < self._scene.orders:
+            if hit is not None:
                 delay = struck - max(e.time for e in life.events if e.name == "begin" and e.time < struck)
                 self._note(f"killed {_NAMES[victim]} {delay:.2f} s into batch {hit}", done)
                 return
