@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from benchmarks import driver
+from benchmarks import driver, service
 from benchmarks.display import Display
 from benchmarks.race import WORKLOADS, Size, Workload, compete, load
 from benchmarks.report import Report, ratio_text
@@ -20,7 +20,7 @@ REPORT = Path("build") / "bench.json"
 FULL = Size(records=3_000_000, different=1_000_000, rounds=3)
 # So few records would go in one batch: there have to be some, to see a rate.
 QUICK = Size(records=240_000, different=120_000, rounds=1, batch_records=40_000)
-PARTS = ("race", "guarantees", "state", "tiny", "driver")
+PARTS = ("race", "guarantees", "state", "tiny", "service", "driver")
 GUARANTEE_WORKLOADS = ("stateless", "keys-1k")
 
 
@@ -63,6 +63,8 @@ def _measure(stand: Stand, report: Report, parts: tuple[str, ...], options: argp
     if "tiny" in parts:
         for topology in TINY_TARGETS_MS:
             report.tiny.append(tiny(stand, topology, options.batches))
+    if "service" in parts:
+        report.service.extend(service.measure(stand))
 
 
 def _race(stand: Stand, report: Report, parts: tuple[str, ...], options: argparse.Namespace) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks.display import Display
 from benchmarks.driver import Workload as DriverWorkload
 from benchmarks.race import FROM_START_TARGET, Figures, Run, Size
+from benchmarks.service import Figure
 from benchmarks.small_batches import STATE_RECORDS, TINY_RECORDS, OnState, Tiny
 from benchmarks.stand import AT_LEAST_ONCE, HEADRACE
 
@@ -27,6 +28,7 @@ class Report:
     races: list[Figures] = field(default_factory=list)
     on_state: list[OnState] = field(default_factory=list)
     tiny: list[Tiny] = field(default_factory=list)
+    service: list[Figure] = field(default_factory=list)
     driver: list[tuple[DriverWorkload, float]] = field(default_factory=list)
 
     @property
@@ -41,7 +43,7 @@ class Report:
 
     def show(self, display: Display) -> None:
         """Prints it for people."""
-        for part in (_races, _guarantees, _on_state, _tiny, _driver):
+        for part in (_races, _guarantees, _on_state, _tiny, _service, _driver):
             lines = part(self)
             if lines:
                 display.say()
@@ -55,6 +57,7 @@ class Report:
             "workloads": {figures.workload.name: _race_as_json(figures) for figures in self.races},
             "batch_on_state": [asdict(each) for each in self.on_state],
             "tiny_batches": [asdict(each) for each in self.tiny],
+            "service": [{**asdict(each), "is_met": each.is_met} for each in self.service],
             "driver": {
                 workload.name: {"records_per_second": round(rate), "target": workload.target}
                 for workload, rate in self.driver
@@ -148,6 +151,14 @@ def _tiny(report: Report) -> list[str]:
             figures = f"{part.p99_ms:>10,.0f}{part.rss_mb:>10,.0f}{part.disk_mb:>10,.1f}"
             lines.append(f"{name:<8}{part.median_ms:>12,.0f}{each.target_ms:>8}{figures}{missed}")
     return lines
+
+
+def _service(report: Report) -> list[str]:
+    lines = [
+        f"{each.name:<40}{each.value:>12,.1f}{each.target:>12,} {each.unit:<10}{'' if each.is_met else MISSED}".rstrip()
+        for each in report.service
+    ]
+    return [f"{'service':<40}{'value':>12}{'target':>12}", *lines] if lines else []
 
 
 def _driver(report: Report) -> list[str]:

@@ -28,7 +28,7 @@ AT_LEAST_ONCE = "headrace-at-least-once"
 CONTENDERS = (HEADRACE, KAFKA_STREAMS)
 """Those of the race; what exactly once costs is seen beside it."""
 
-_ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent
 _LOG_LINES = 20
 
 
@@ -158,5 +158,5 @@ class Running:
 
     def _environment(self) -> dict[str, str]:
         """What it leaves behind when it is killed goes where it will be removed."""
-        path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         return {"PYTHONPATH": path, "TMPDIR": str(self.home), "SPARK_LOCAL_DIRS": str(self.home / "spark")}
