@@ -40,12 +40,8 @@ class PartitionId(NamedTuple):
         return f"{self.store}/{self.partition}"
 
 
-class LogRecord(NamedTuple):
-    """A record of a changelog."""
-
-    key: bytes
-    value: bytes | None
-    timestamp: int
+LogRecord = tuple[bytes, bytes | None, int]
+"""Key, value and timestamp of a record of a changelog: a plain tuple, as there are very many."""
 
 
 class CopyState(NamedTuple):

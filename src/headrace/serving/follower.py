@@ -11,11 +11,11 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from headrace.kafka.clients import ClientSettings
-from headrace.serving.copies import Copies, LogRecord, PartitionCopy, PartitionId
+from headrace.serving.copies import Copies, LogRecord, PartitionCopy
 
 logger = logging.getLogger(__name__)
 
-_RECORDS_AT_ONCE = 10_000
+_RECORDS_AT_ONCE = 20_000
 _POLL_SECONDS = 0.1
 _SETTINGS = {
     "group.id": "headrace-follower",  # asked for by the client, never used: partitions are assigned by hand
@@ -30,6 +30,24 @@ _SETTINGS = {
 
 Place = tuple[str, int]
 """Topic and partition."""
+
+
+class _Part:
+    """What was read of one partition at once."""
+
+    __slots__ = ("copy", "end", "position", "records")
+
+    def __init__(self, copy: PartitionCopy) -> None:
+        self.copy = copy
+        self.records: list[LogRecord] = []
+        self.position = copy.position
+        self.end: int | None = None
+        """Where the partition ends, if that was seen."""
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether there is something to take over."""
+        return bool(self.records) or self.position != self.copy.position
 
 
 class Follower:
@@ -102,46 +120,49 @@ class Follower:
             self._consumer.incremental_assign(starts)
 
     def _take(self, messages: list[Any]) -> None:
-        found: dict[PartitionId, tuple[list[LogRecord], int]] = {}
-        ends: list[tuple[PartitionCopy, int]] = []
+        parts = self._by_partition(messages)
+        # The end was seen after the client had nothing more to give; when exactly, it does not tell.
+        at = self._drained_at
+        if len(messages) < _RECORDS_AT_ONCE:
+            self._drained_at = time.monotonic()
+        found = {part.copy.id: (part.records, part.position) for part in parts if part.has_moved}
+        if found:
+            self._copies.take(found)
+        for part in parts:
+            if part.end is not None:
+                part.copy.saw_end(part.end, at)
+        if parts:
+            with self.moved:
+                self.moved.notify_all()
+
+    def _by_partition(self, messages: list[Any]) -> list[_Part]:
+        parts: dict[Place, _Part] = {}
         for message in messages:
             error = message.error()
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 self._complain(error)
                 continue
-            copy = self._followed.get((message.topic(), message.partition()))
-            if copy is None:
-                continue
+            place = (message.topic(), message.partition())
+            part = parts.get(place)
+            if part is None:
+                copy = self._followed.get(place)
+                if copy is None:
+                    continue
+                part = parts[place] = _Part(copy)
             offset = message.offset()
-            records, position = found.get(copy.id, ([], copy.position))
-            if offset < position:
-                copy.went_back = True
-                copy.ready = False
-            if copy.went_back:
+            if offset < part.position:
+                part.copy.went_back = True
+                part.copy.ready = False
+            if part.copy.went_back:
                 continue
             if error is not None:
-                found[copy.id] = records, offset
-                ends.append((copy, offset))
+                part.position = part.end = offset
                 continue
-            if message.key() is not None:
-                records.append(LogRecord(message.key(), message.value(), message.timestamp()[1]))
-            found[copy.id] = records, offset + 1
-        # The end was seen after the client had nothing more to give; when exactly, it does not tell.
-        at = self._drained_at
-        if len(messages) < _RECORDS_AT_ONCE:
-            self._drained_at = time.monotonic()
-        found = {each: part for each, part in found.items() if part[0] or part[1] != self._position(each)}
-        if found:
-            self._copies.take(found)
-        for copy, end in ends:
-            copy.saw_end(end, at)
-        if found or ends:
-            with self.moved:
-                self.moved.notify_all()
-
-    def _position(self, each: PartitionId) -> int:
-        copy = self._copies.get(*each)
-        return -1 if copy is None else copy.position
+            key = message.key()
+            if key is not None:
+                part.records.append((key, message.value(), message.timestamp()[1]))
+            part.position = offset + 1
+        return list(parts.values())
 
     def _complain(self, error: KafkaError) -> None:
         if error.fatal():

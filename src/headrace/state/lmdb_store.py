@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from heapq import merge
 from typing import Any
 
@@ -99,19 +99,10 @@ class LmdbStores:
     def apply(self, transaction: Any, changes: Changes) -> None:
         """Writes the changes."""
         for store, change in changes.items():
-            database = self._databases[store]
-            put, delete = transaction.put, transaction.delete
-            odd = OddKeys(transaction, self._odd, store)
-            for key, value in sorted(change.entries.items()):
-                if is_odd(key):
-                    odd.delete(key) if value is None else odd.put(key, value)
-                elif value is None:
-                    delete(key, db=database)
-                else:
-                    put(key, value, db=database)
+            self._write(transaction, store, change.entries)
             prefix = store.encode() + b"\x00"
             for name, fact in change.facts.items():
-                put(prefix + name.encode(), fact, db=self._facts)
+                transaction.put(prefix + name.encode(), fact, db=self._facts)
 
     def fact(self, transaction: Any, name: bytes) -> bytes | None:
         """A fact about the whole."""
@@ -140,6 +131,20 @@ class LmdbStores:
         """Removes everything."""
         for database in (*self._databases.values(), self._facts, self._odd):
             transaction.drop(database, delete=False)
+
+    def _write(self, transaction: Any, store: str, entries: Mapping[bytes, bytes | None]) -> None:
+        odd = OddKeys(transaction, self._odd, store)
+        with transaction.cursor(db=self._databases[store]) as cursor:
+            put = cursor.put
+            # In order, as neighbours are on one page.
+            for key in sorted(entries):
+                value = entries[key]
+                if is_odd(key):
+                    odd.delete(key) if value is None else odd.put(key, value)
+                elif value is not None:
+                    put(key, value)
+                elif cursor.set_key(key):
+                    cursor.delete()
 
     def close(self) -> None:
         """Closes the environment."""

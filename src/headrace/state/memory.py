@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _COMPACT_FROM = 1024
 
@@ -60,6 +60,10 @@ class MemoryStore:
             return iter(())
         self._readers += 1
         return self._read(keys, range(end - 1, start - 1, -1) if reverse else range(start, end))
+
+    def entries(self) -> Iterable[tuple[bytes, bytes]]:
+        """All entries, in no order."""
+        return self._data.items()
 
     def __len__(self) -> int:
         return len(self._data)

@@ -46,7 +46,7 @@ class OverlayStore:
 
     def changes(self) -> dict[bytes, bytes | None]:
         """Every key that was written or deleted, with its value."""
-        changes: dict[bytes, bytes | None] = dict(self._written.range(None, None))
+        changes: dict[bytes, bytes | None] = dict(self._written.entries())
         changes.update(dict.fromkeys(self._deleted))
         return changes
 
