@@ -187,6 +187,19 @@ def test_a_page_in_a_browser_cannot_end_an_instance(app: Fixed, http: httpx.Clie
     assert not ended.is_set()
 
 
+def test_peers_paths_are_guarded_wherever_the_application_is_found(app: Fixed) -> None:
+    ended = threading.Event()
+    running = app.running[0]
+    running.service.on_shutdown = ended.set
+    with TestClient(make_app(running.service), root_path="/shop") as client:
+        own = {APPLICATION_HEADER: running.service.application_id}
+        assert client.post("/shop/internal/v1/shutdown", headers=own).status_code == 401
+        assert client.get(f"/shop{STATUS_PATH}", headers=own).status_code == 401
+        assert client.get(f"/shop{STATUS_PATH}", headers={**own, TOKEN_HEADER: ""}).status_code == 200
+        assert client.get("/shop/v1/stores/clicks/keys/user1").json()["key"] == "user1"
+    assert not ended.is_set()
+
+
 def test_websockets_of_the_application_need_the_token(guarded: list[Running]) -> None:
     router = APIRouter()
 
@@ -321,6 +334,14 @@ def test_names_of_stores_are_looked_up(app: Fixed, name: str) -> None:
         connection.close()
         assert response.status in (400, 404), (path, content)
         assert "Traceback" not in content and "/tmp" not in content and "site-packages" not in content
+
+
+def test_unknown_paths_are_problems(app: Fixed, http: httpx.Client) -> None:
+    for path in ("/", "/nothing", "/v1", "/v1/store", "/v1/stores/clicks/nothing", "/internal", "/internal/v1/nothing"):
+        response = http.get(app.any.url + path, headers={TOKEN_HEADER: ""})
+        assert response.status_code == 404, path
+        assert response.headers["content-type"] == "application/problem+json"
+        assert response.json()["status"] == 404
 
 
 def test_errors_show_no_internals(app: Fixed, http: httpx.Client, monkeypatch: Any, caplog: Any) -> None:

@@ -38,7 +38,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        is_peer = scope["path"].startswith(INTERNAL)
+        is_peer = path_of(scope).startswith(INTERNAL)
         limit = self._max_body * (_PEER_BODIES if is_peer else 1)
         refusal = self._refusal(scope, is_peer, limit)
         if refusal is not None:
@@ -58,7 +58,7 @@ class Guard:
         await send({"type": "websocket.close", "code": _NOT_ALLOWED})
 
     def _refusal(self, scope: Scope, is_peer: bool, limit: int) -> Problem | None:
-        if scope["path"] in OPEN_PATHS:
+        if path_of(scope) in OPEN_PATHS:
             return None
         headers: dict[bytes, bytes] = dict(scope["headers"])
         if is_peer:
@@ -86,6 +86,13 @@ class Guard:
 
     def _is_client(self, headers: dict[bytes, bytes]) -> bool:
         return self._token is None or _same(headers.get(b"authorization"), self._token)
+
+
+def path_of(scope: Scope) -> str:
+    """The path as endpoints are found by: without what the application, as a part of another one, is found under."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    return path[len(root) :] if root and path.startswith(f"{root}/") else path
 
 
 def _same(given: bytes | None, expected: bytes) -> bool:
