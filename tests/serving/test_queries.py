@@ -56,6 +56,33 @@ def test_a_key_of_each_serde(app: Fixed, http: httpx.Client, name: str) -> None:
         assert app.any.store(f"by_{name}").get(ABSENT[name]) is None
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "clicks/keys/user1",
+        "clicks/keys/z%2F1",
+        "clicks/keys/%C3%A4",
+        "clicks/keys/none",
+        "clicks/keys/",
+        "by_long/keys/42",
+        "by_long/keys/x",
+        "by_string/keys/a%0Ab",
+        "minutes/keys/user1",
+        "prices/keys/tea",
+        "places/keys/p1",
+        "none/keys/user1",
+        "..%252f/keys/user1",
+    ],
+)
+def test_a_key_is_answered_alike_with_and_without_parameters(app: Fixed, http: httpx.Client, path: str) -> None:
+    """Without any, it takes a shorter way."""
+    for running in app.running:
+        plain, other = (http.get(f"{running.url}/v1/stores/{path}{end}") for end in ("", "?timeout_ms=60000"))
+        assert plain.status_code == other.status_code
+        assert plain.headers["content-type"] == other.headers["content-type"]
+        assert {**plain.json(), "staleness_ms": 0} == {**other.json(), "staleness_ms": 0}
+
+
 @pytest.mark.parametrize("name", KEYS)
 def test_the_python_clients_take_keys_of_each_serde(app: Fixed, name: str) -> None:
     keys = KEYS[name][1]

@@ -73,13 +73,12 @@ class Router:
 
     async def _ask_in_turn(self, query: Query, turns: Mapping[int, list[str]], round_: _Round) -> None:
         while groups := _next_turn(turns, round_.open, round_.unreachable):
-            parts = await asyncio.gather(
-                *(
-                    self._ask_one(address, replace(query, partitions=tuple(partitions)), round_)
-                    for address, partitions in groups.items()
-                )
-            )
-            for answer in parts:
+            asked = [
+                self._ask_one(address, replace(query, partitions=tuple(partitions)), round_)
+                for address, partitions in groups.items()
+            ]
+            # One is asked without a task of its own.
+            for answer in [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked):
                 round_.take(answer)
 
     def _candidates(self, store: str, partition: int) -> list[str]:

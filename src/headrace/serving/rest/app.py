@@ -16,6 +16,7 @@ from starlette.responses import Response
 from headrace.errors import HeadraceError
 from headrace.serving.rest import instances, stores, subscriptions
 from headrace.serving.rest.guard import Guard
+from headrace.serving.rest.key_reads import KeyReads
 from headrace.serving.rest.problems import Problem, answer_problem
 from headrace.serving.rest.schemas import SCHEMAS, problem_answers
 from headrace.serving.service import Service
@@ -35,6 +36,8 @@ def make_app(service: Service, routers: Iterable[APIRouter] = ()) -> FastAPI:
     for router in routers:
         app.include_router(router)
     handle_errors(app)
+    app.add_middleware(KeyReads, service=service)
+    # The last one added is the first one asked.
     app.add_middleware(Guard, config=service.config)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app

@@ -20,7 +20,7 @@ from headrace.serving.status import InstanceStatus, status_of
 public = APIRouter(tags=["instances"])
 
 
-def _need_own_application(request: Request) -> None:
+async def _need_own_application(request: Request) -> None:
     """Refuses the peers of another application, which may have had this address before."""
     if request.headers.get(APPLICATION_HEADER) != service_of(request).application_id:
         raise Problem(421, "Another application", "This instance belongs to another application.")

@@ -40,7 +40,7 @@ Time = Annotated[
 ]
 
 
-def demands(
+async def demands(
     allow_stale: AllowStale = False,
     min_position: MinPosition = None,
     max_staleness_ms: MaxStaleness = None,

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from headrace.duration import MAX_MILLIS
 from headrace.serving.queries import Answer, Row
-from headrace.serving.reading import Demands, Page
+from headrace.serving.reading import ANY, Demands, Page
 from headrace.serving.rest.parameters import (
     MAX_LIMIT,
     Cursor,
@@ -135,11 +135,17 @@ async def get(
     freshness: Freshness,
     as_of: Annotated[Time, Query(description="The time of the value, in a versioned store.")] = None,
 ) -> Response:
-    service = service_of(request)
+    moment = None if as_of is None else read_time(as_of, 0, "as_of")
+    return await read_key(service_of(request), store, key, freshness, moment)
+
+
+async def read_key(
+    service: Service, store: str, key: str, demands: Demands = ANY, as_of: int | None = None
+) -> Response:
+    """The value of a key that is written as text."""
     service.reader.store(store)
     texts = service.texts[store]
-    moment = None if as_of is None else read_time(as_of, 0, "as_of")
-    found = await service.reader.get(store, texts.key.from_text(key), freshness, moment)
+    found = await service.reader.get(store, texts.key.from_text(key), demands, as_of)
     if not found.rows:
         raise Problem(404, "No such key", f"Store {store} has no value for this key.", **_freshness(found))
     return answer({**_entry(texts, found.rows[0]), **_freshness(found)})
@@ -306,4 +312,4 @@ def _prefix(texts: StoreTexts, prefix: str) -> bytes:
     return prefix.encode()
 
 
-__all__ = ["MAX_KEYS", "MAX_LIMIT", "answer", "describe", "router", "service_of"]
+__all__ = ["MAX_KEYS", "MAX_LIMIT", "answer", "describe", "read_key", "router", "service_of"]
