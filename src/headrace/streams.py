@@ -104,7 +104,9 @@ class Streams:
     @property
     def trouble(self) -> str | None:
         """What the application waits for before it goes on; None where it does not wait."""
-        return None if self._pipeline is None else self._pipeline.trouble
+        pipeline, host = self._pipeline, self._host
+        trouble = None if pipeline is None else pipeline.trouble
+        return trouble if trouble is not None or host is None else host.service.instance.trouble
 
     @property
     def address(self) -> str | None:

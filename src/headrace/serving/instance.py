@@ -43,6 +43,8 @@ _LOOK_SECONDS = 0.4
 _ASK_SECONDS = 10.0
 _TOPICS_SECONDS = 5.0
 _READERS = 8
+_SILENCE_SECONDS = 5.0
+"""After how long Kafka is said not to answer."""
 _LINGER_SECONDS = 30.0
 """How long a partition that went to another instance is still followed, so that it can be asked meanwhile."""
 
@@ -89,6 +91,8 @@ class Instance:
         self._outdated: set[PartitionId] = set()
         """The copies of topics that were made anew, until they are gone."""
         self._topics_at = 0.0
+        self._answered_at = time.monotonic()
+        """When Kafka was last heard of."""
         self._lock = threading.Lock()
         self.readers = ThreadPoolExecutor(_READERS, "headrace-reader")
         """Where what takes long is read."""
@@ -154,6 +158,9 @@ class Instance:
         owner = view.owner(place)
         found = [] if owner is None else [owner]
         found += view.standbys(place, self._standbys)
+        if owner is None and self.address is not None and self._has(place):
+            # Kafka is about to share it out again, such as after it was away: it is still followed here.
+            found.append(self.address)
         previous = self._previous_owners.get(place)
         if previous is not None and any(member.address == previous[0] for member in view.members):
             found.append(previous[0])
@@ -173,6 +180,13 @@ class Instance:
         if not self._assigned.is_set():
             return "STARTING"
         return "RUNNING" if self.is_ready else "RESTORING"
+
+    @property
+    def trouble(self) -> str | None:
+        """What keeps the copies from being up to date; None where nothing does."""
+        if not self.stores or time.monotonic() - self._answered_at < _SILENCE_SECONDS:
+            return None
+        return f"waiting for Kafka at {self._settings.bootstrap_servers}"
 
     def restoring(self) -> list[Restoring]:
         """The copies that are not up to date yet, with what is left."""
@@ -240,7 +254,8 @@ class Instance:
 
     def _follow(self) -> None:
         """Follows what it owns, what it stands by for, what it has just given away, and the global tables."""
-        now = time.monotonic()
+        # While Kafka does not answer, nobody else can have what this instance has lost: time stands still.
+        now = self._answered_at
         with self._lock:
             self._left = {place: left for place, left in self._left.items() if now - left < _LINGER_SECONDS}
             wanted = {*self._owned, *self._left, *self._places(is_global=True)}
@@ -298,7 +313,19 @@ class Instance:
 
     def _see_members(self) -> None:
         if self.address is not None:
-            self._see(self._ask_groups())
+            view = self._ask_groups()
+            self._heard()
+            self._see(view)
+
+    def _heard(self) -> None:
+        """Takes in that Kafka has answered."""
+        now = time.monotonic()
+        if now - self._answered_at > _SILENCE_SECONDS:
+            logger.warning("Kafka answers again after %.0f s.", now - self._answered_at)
+            with self._lock:
+                # What was lost meanwhile is most likely given back.
+                self._left = dict.fromkeys(self._left, now)
+        self._answered_at = now
 
     def _see(self, view: View) -> None:
         now = time.monotonic()
@@ -342,6 +369,7 @@ class Instance:
                 logger.info("Kafka does not say where %s/%s ends: %s", each.topic, each.partition, error)
                 end = -1
             if end >= 0:
+                self._heard()
                 copy.saw_end(end, at)
         with self._follower.moved:
             self._follower.moved.notify_all()

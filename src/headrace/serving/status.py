@@ -24,6 +24,8 @@ class InstanceStatus(msgspec.Struct):
     standby: dict[str, list[int]] = {}
     """By store, the partitions that it follows without owning them."""
     restoring: list[RestoringPartition] = []
+    trouble: str | None = None
+    """What keeps it from being up to date."""
 
 
 def status_of(instance: Instance) -> InstanceStatus:
@@ -32,4 +34,4 @@ def status_of(instance: Instance) -> InstanceStatus:
         RestoringPartition(each.id.store, each.id.partition, each.records_left, each.eta_seconds)
         for each in instance.restoring()
     ]
-    return InstanceStatus(instance.state, instance.lag(), instance.followed_beside(), restoring)
+    return InstanceStatus(instance.state, instance.lag(), instance.followed_beside(), restoring, instance.trouble)

@@ -83,6 +83,7 @@ async def instances(request: Request) -> Response:
                 "lag": None if status is None else status.lag,
                 "standby": {} if status is None else status.standby,
                 "restoring": [] if status is None else msgspec.to_builtins(status.restoring),
+                "trouble": None if status is None else status.trouble,
             }
         )
     return answer({"application": service.application_id, "leader": view.leader, "instances": found})

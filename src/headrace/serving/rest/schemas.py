@@ -85,6 +85,7 @@ SCHEMAS: dict[str, Schema] = {
             "lag": _or_null("integer"),
             "standby": _by_name(_list(_NUMBER)),
             "restoring": _list(_RESTORING),
+            "trouble": _or_null("string"),
         }
     ),
     "Instances": _object(
