@@ -25,21 +25,23 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI, Request
 
+from headrace.errors import HeadraceError
 from headrace.serving.reading import Demands
+from headrace.serving.rest.problems import answer_problem
 from headrace.serving.service import Service
 from headrace.serving.views import AsyncStore
 
 if TYPE_CHECKING:
     from headrace.streams import Streams
 
-__all__ = ["AsyncStore", "Demands", "Service", "lifespan", "service", "store"]
+__all__ = ["AsyncStore", "Demands", "Service", "handle_errors", "lifespan", "service", "store"]
 
 
 def store(name: str, demands: Demands | None = None) -> Any:
     """The store of that name, as a dependency of a handler."""
 
-    def dependency(request: Request) -> AsyncStore:
-        return AsyncStore(_service_of(request).reader, name, demands or Demands())
+    async def dependency(request: Request) -> AsyncStore:
+        return AsyncStore((await _service_of(request)).reader, name, demands or Demands())
 
     return Depends(dependency)
 
@@ -67,6 +69,11 @@ def lifespan(streams: Streams) -> Callable[[FastAPI], AbstractAsyncContextManage
     return living
 
 
-def _service_of(request: Request) -> Service:
+def handle_errors(app: FastAPI) -> None:
+    """Has what stores cannot answer told as problem documents, as Headrace's own endpoints do, not as an error 500."""
+    app.add_exception_handler(HeadraceError, answer_problem)
+
+
+async def _service_of(request: Request) -> Service:
     found: Service = request.app.state.service
     return found
