@@ -27,8 +27,8 @@ test-on-spark:
 test-the-rest:
 	$(PYTHON) -m pytest -q -m "not acceptance" $(ON_SPARK:%=--ignore=%)
 
-acceptance: ## run the tests that start whole applications: instances, demos, the pages of the examples
-	@scripts/setup all
+acceptance: ## run the tests that start whole applications: instances, demos, the pages of the examples, the dashboard
+	@scripts/setup tests
 	$(PYTHON) -m pytest -q -m acceptance
 
 check: ## lint, formatting, types, layers

@@ -8,10 +8,11 @@ from random import Random
 from headrace.cli.examples import Demo, Result
 from headrace.cli.feeding import Message
 
-from .aggregations import AGGREGATED, COUNTED, AlphabetWordAggregate, aggregate_json, number
+from .aggregations import AGGREGATED, COUNTED, REDUCED, AlphabetWordAggregate, aggregate_json, number
 from .joins import ABBREVIATIONS, ALPHABETS, JOINED, Alphabet, alphabet_json
 from .pipeline import config, topology
 from .tables import WORDS, text
+from .windows import WINDOWED
 
 DICTIONARY = {
     "A": ("first", ("Apple", "Alpha", "Ant")),
@@ -61,4 +62,5 @@ demo = Demo(
         Result(JOINED, text, alphabet_json, joined),
     ),
     partitions=2,
+    stores=(COUNTED, WINDOWED, REDUCED, AGGREGATED),
 )
