@@ -19,8 +19,8 @@ from headrace import Window, Windowed
 from headrace.errors import SerializationError
 from headrace.fastapi import AsyncStore, Service, service
 
-from .models import Order, OrderType, TotalRevenue
-from .pipeline import EPOCH, GENERAL, ORDERS, RESTAURANT, WINDOW, order_json, text
+from .models import EPOCH, Order, OrderType, TotalRevenue
+from .pipeline import GENERAL, GRACE, ORDERS, RESTAURANT, WINDOW, order_json, text
 
 router = APIRouter(prefix="/v1/orders", tags=["orders"])
 
@@ -191,6 +191,8 @@ async def put(request: Request, shop: Shop) -> dict[str, Any]:
         order: Order = order_json.deserialize(await request.body())
     except SerializationError as error:
         raise HTTPException(400, f"This is no order: {error.__cause__}") from None
+    if order.made_at > datetime.now(timezone.utc) + GRACE:  # with it, the windows of all others would close
+        raise HTTPException(400, f"This is no order: it is of the future, of {order.ordered_date_time}")
     await asyncio.to_thread(send, producer_of(shop), order)
     accepted: dict[str, Any] = msgspec.to_builtins(order)
     return accepted

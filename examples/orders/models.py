@@ -5,12 +5,13 @@ An object checks itself when it is made, so JSON that breaks a rule is not even 
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timezone
 from decimal import Decimal
 from enum import Enum
 
 import msgspec
 
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 ZERO = Decimal("0.00")
 HIGHEST = Decimal("999999999.99")
 
@@ -57,9 +58,17 @@ class Order(Model, frozen=True):
     """UTC where it does not say."""
 
     def __post_init__(self) -> None:
-        if not self.location_id:
+        if not self.location_id.strip():
             raise ValueError("an order needs a location")
         check_amount(self.final_amount)
+        if self.made_at < EPOCH:  # Kafka has no times before it
+            raise ValueError(f"an order cannot be made before 1970, as at {self.ordered_date_time}")
+
+    @property
+    def made_at(self) -> datetime:
+        """When it was made, with its time zone."""
+        when = self.ordered_date_time
+        return when if when.tzinfo is not None else when.replace(tzinfo=timezone.utc)
 
 
 class Address(Model, frozen=True):

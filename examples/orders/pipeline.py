@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 
 from headrace import (
     Branched,
@@ -24,7 +24,7 @@ from headrace import (
 )
 from headrace.timestamps import ConsumedRecord
 
-from .models import Order, OrderType, Revenue, Store, TotalRevenue, TotalRevenueWithAddress
+from .models import EPOCH, Order, OrderType, Revenue, Store, TotalRevenue, TotalRevenueWithAddress
 
 ORDERS, STORES = "orders", "stores"
 GENERAL, RESTAURANT = "general_orders", "restaurant_orders"
@@ -32,7 +32,6 @@ DEAD_LETTERS = "orders-dead-letters"
 
 WINDOW = timedelta(seconds=15)
 GRACE = timedelta(minutes=1)
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 text = Serdes.string()
 number = Serdes.long()
@@ -113,7 +112,4 @@ def ordered_at(record: ConsumedRecord, partition_time: int) -> int:
     """The time of an order is its own, not that of its way to Kafka."""
     if record.value is None:
         return record.timestamp
-    when: datetime = record.value.ordered_date_time
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=timezone.utc)
-    return (when - EPOCH) // timedelta(milliseconds=1)
+    return int((record.value.made_at - EPOCH) // timedelta(milliseconds=1))

@@ -154,6 +154,15 @@ def test_a_bad_order_is_refused_and_goes_nowhere(
     assert len(read_all(stage.settings, ORDERS)) == before
 
 
+def test_an_order_of_the_future_is_refused(clients: list[httpx.Client], stage: Stage) -> None:
+    before = len(read_all(stage.settings, ORDERS))
+    response = clients[0].post("/v1/orders", json={**order(), "orderedDateTime": "9999-12-31T23:59:59Z"})
+
+    assert response.status_code == 400
+    assert "of the future" in response.json()["detail"]
+    assert len(read_all(stage.settings, ORDERS)) == before
+
+
 @pytest.mark.parametrize("body", [b"", b"null", b"[]", b"\xff\xfe", b"[" * 100_000], ids=range(5))
 def test_what_is_no_order_at_all_is_refused(clients: list[httpx.Client], body: bytes) -> None:
     response = clients[0].post("/v1/orders", content=body)

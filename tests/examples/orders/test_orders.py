@@ -206,14 +206,26 @@ def without(field: str) -> Any:
     return {name: value for name, value in order().items() if name != field}
 
 
+def with_item(amount: str) -> Any:
+    return {**order(), "orderLineItems": [{"item": "Bananas", "count": 2, "amount": amount}]}
+
+
 BAD_ORDERS = {
     "no location": (without("locationId"), "locationId"),
+    "null for a location": ({**order(), "locationId": None}, "Expected `str`, got `null`"),
     "an empty location": (order(location=""), "an order needs a location"),
+    "a blank location": (order(location=" "), "an order needs a location"),
     "a negative amount": (order("-1.00"), "an amount must be from 0.00 to 999999999.99, not -1.00"),
     "an unknown type": (order(kind="WHOLESALE"), "Invalid enum value 'WHOLESALE'"),
     "broken JSON": (b'{"orderId": 12345, "locat', "truncated"),
     "three decimals": (order("1.005"), "an amount has at most two decimals, not 1.005"),
     "three decimals as a number": ({**order(), "finalAmount": 1.005}, "an amount has at most two decimals"),
+    "a negative amount of an item": (with_item("-1.00"), "an amount must be from 0.00 to 999999999.99, not -1.00"),
+    "three decimals of an item": (with_item("1.005"), "an amount has at most two decimals, not 1.005"),
+    "a time that Kafka cannot have": (
+        {**order(), "orderedDateTime": "1969-12-31T23:59:59Z"},
+        "an order cannot be made before 1970",
+    ),
     "no number at all": (order("NaN"), "an amount must be from"),
     "an amount beyond all bounds": (order("1E+30"), "an amount must be from"),
 }
