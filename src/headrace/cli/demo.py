@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 import socket
-import tempfile
 import threading
 import time
 from contextlib import ExitStack
@@ -24,6 +23,7 @@ from headrace.cli.result_reader import ResultReader
 from headrace.cli.result_table import ResultTable
 from headrace.cli.run import RunOptions, run
 from headrace.cli.terminal import Terminal
+from headrace.cli.throwaway import throwaway_directory
 from headrace.config import StreamsConfig
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.embedded import default_state_dir
@@ -62,8 +62,7 @@ def run_demo(name: str, demo: Demo, options: DemoOptions) -> int:
     with ExitStack() as stack:
         state_dir = options.state_dir
         if state_dir is None:
-            made = tempfile.TemporaryDirectory(prefix=f"headrace-demo-{name}-", ignore_cleanup_errors=True)
-            state_dir = Path(stack.enter_context(made))
+            state_dir = stack.enter_context(throwaway_directory(f"headrace-demo-{name}-"))
         config = replace(demo.config, state_dir=str(state_dir))
         # The log outlives a temporary directory.
         log_file = default_state_dir() / "logs" / f"demo-{name}.log"

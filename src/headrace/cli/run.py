@@ -98,7 +98,7 @@ def run(topology: Topology, config: StreamsConfig, options: RunOptions, companio
             terminal.say(f"Application {config.application_id}, state in {state_dir}, log in {log_file}")
             with running(state_dir, config.application_id):
                 return _Run(topology, config, options, terminal, companion).run()
-        except Stopped:
+        except (Stopped, KeyboardInterrupt):  # the latter before signals are seen to
             terminal.say("Stopped before it had started.")
             return 0
         except Exception as error:
