@@ -374,9 +374,11 @@ class _Listener:
     def on_end(self, error: Exception, response: ExceptionResponse) -> None:
         host = self._streams._host
         if isinstance(error, FencedError) and host is not None and host.address is not None:
-            # Another instance leads by now; this one still answers for its stores.
+            # Another instance leads by now, or somebody runs the application beside the instances: then the one that
+            # they have lead takes the pipeline back. Either way this one still answers for its stores.
             logger.warning("%s", error)
             host.step_down()
+            self.on_running()
         else:
             self._streams._fail(error, response)
 

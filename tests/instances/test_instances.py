@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from headrace.kafka.embedded import EmbeddedKafka
 from tests.instances.bank import ACCOUNTS, Bank, followed_in
-from tests.instances.processes import slowness, wait_until
+from tests.instances.processes import Process, slowness, wait_until
 
 pytestmark = pytest.mark.acceptance
 
@@ -110,6 +111,26 @@ def test_a_leader_that_was_away_writes_nothing_any_more(bank: Bank) -> None:
     bank.await_balances()
     bank.check_history()
     assert bank.leader() is not zombie
+
+
+def test_a_process_that_is_no_instance_does_not_keep_the_pipeline(bank: Bank, tmp_path: Path) -> None:
+    leader = bank.leader()
+    known = len(leader.logged())
+    outsider = Process(0, tmp_path)
+
+    with bank.payments():
+        bank.run_alone(outsider, tmp_path)
+        try:
+            wait_until(lambda: "The pipeline runs elsewhere now." in leader.logged()[known:], "the leader is fenced")
+            assert outsider.await_end() == 1
+        finally:
+            outsider.clean_up()
+        bank.await_payment(leader)
+
+    assert "Another process runs the application bank and has taken over" in outsider.printed()
+    assert bank.leader() is leader
+    bank.await_balances()
+    bank.check_history()
 
 
 def test_the_handler_of_a_leader_can_end_all_instances(bank: Bank) -> None:

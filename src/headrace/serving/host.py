@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 _READY_SECONDS = 60.0
 _SETTLE_SECONDS = 15.0
+_TAKE_BACK_SECONDS = 15.0  # an instance that another one has taken for dead knows it by then
 
 
 class Pipeline(Protocol):
@@ -81,6 +82,8 @@ class Host:
         self._orders: SimpleQueue[_Order | None] = SimpleQueue()
         self._conductor: threading.Thread | None = None
         self.is_leader = False
+        self._is_chosen = False
+        """Whether the instances have this one lead, also while somebody else runs the pipeline."""
         self._runs = 0
         self.address = self._listen(config)
         self.service = Service.of(
@@ -122,7 +125,7 @@ class Host:
         return Store(AsyncStore(self.service.reader, name, ANY), self._run)
 
     def step_down(self) -> None:
-        """Leaves the pipeline to the instance that has taken it over."""
+        """Leaves the pipeline to whoever has taken it over."""
         self._orders.put(_Order(False, self._runs))
 
     def end_all(self) -> None:
@@ -160,9 +163,13 @@ class Host:
 
     def _next_order(self, pipeline: Pipeline) -> _Order | None:
         """The next order. Who does not lead from the beginning has Spark ready a little later than who does."""
+        was_fenced = self._is_chosen and not self.is_leader
         try:
-            return self._orders.get(timeout=_SETTLE_SECONDS)
+            return self._orders.get(timeout=_TAKE_BACK_SECONDS if was_fenced else _SETTLE_SECONDS)
         except Empty:
+            if was_fenced:
+                logger.warning("No other instance leads: this one takes the pipeline back.")
+                return _Order(True)
             pipeline.warm_up()
             return self._orders.get()
 
@@ -170,13 +177,15 @@ class Host:
         """Starts the pipeline when this instance leads, and stops it when it does not any more."""
         try:
             while (order := self._next_order(pipeline)) is not None:
+                if order.run is None:
+                    self._is_chosen = order.leads
                 if order.leads == self.is_leader or order.run not in (None, self._runs):
                     continue
                 self.is_leader = order.leads
                 if order.leads:
                     self._lead(pipeline)
                 else:
-                    logger.info("Another instance leads now.")
+                    logger.info("The pipeline runs elsewhere now.")
                     pipeline.stop()
         except Exception as error:
             logger.exception("The pipeline cannot be started")
