@@ -1,4 +1,4 @@
-"""Every ```python block of the README and the docs runs, each file's blocks in order in one namespace."""
+"""Every ```python block of the README, the docs and the examples runs, each file's blocks in order in one namespace."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")])
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("**/*.md"), *(ROOT / "examples").glob("*/README.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

@@ -11,7 +11,6 @@ from examples.greetings import topology
 from headrace.kafka.partitions import source_topics
 from headrace.topology.nodes import SinkNode
 from tests.examples.readme import ROOT, commands_of, prints, run
-from tests.unit.test_docs_snippets import test_snippets_run as run_snippets
 
 pytestmark = pytest.mark.acceptance
 
@@ -31,10 +30,6 @@ def test_the_demo_prints_what_the_page_shows(tmp_path: Path) -> None:
     for command in ON_KAFKA:
         output = run(command, tmp_path)
         assert prints(output, command.output), f"{command.text} printed\n{output}"
-
-
-def test_the_code_runs() -> None:
-    run_snippets(README)
 
 
 def test_the_picture_has_the_topics_of_the_topology() -> None:
