@@ -51,13 +51,10 @@ class Bank:
         """Starts an instance that only serves."""
         process.start(*self._command("serve", process))
 
-    def run_alone(self, process: Process, state_dir: Path) -> None:
+    def run_alone(self, process: Process) -> None:
         """Starts the application as one that knows of no instances."""
-        servers = self._settings.bootstrap_servers
-        process.start(
-            *("-m", "headrace", "run", "examples.bank:topology", "--bootstrap-servers", servers),
-            *("--state-dir", str(state_dir), "--log-file", str(process.log)),
-        )
+        options = ["--state-dir", str(self.state_dir), "--log-file", str(process.log)]
+        process.start("-m", "headrace", "run", "examples.bank:topology", *options)
 
     def settle(self) -> None:
         """Has all instances run, each with a partition of its own."""

@@ -119,7 +119,7 @@ def test_a_process_that_is_no_instance_does_not_keep_the_pipeline(bank: Bank, tm
     outsider = Process(0, tmp_path)
 
     with bank.payments():
-        bank.run_alone(outsider, tmp_path)
+        bank.run_alone(outsider)
         try:
             wait_until(lambda: "The pipeline runs elsewhere now." in leader.logged()[known:], "the leader is fenced")
             assert outsider.await_end() == 1
