@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -108,19 +109,15 @@ def test_two_instances_answer_for_it(directory: Path) -> None:
         send_orders(kafka.bootstrap_servers)
         for port in ports.values():
             url = f"http://127.0.0.1:{port}"
-            wait_until(
-                lambda url=url: asked(url, directory) == "store_1\t[1700000025000, 1700000040000)\t2\n",
-                "the orders are counted",
-                _PATIENCE_SECONDS,
-            )
+            wait_until(partial(is_counted, url, directory), "the orders are counted", _PATIENCE_SECONDS)
             (path,) = re.findall(r"`GET (/v1/stores\S+)`", README.read_text())
             assert [each["value"] for each in httpx.get(f"{url}{path}", timeout=60).json()["entries"]] == [2]
             assert httpx.get(f"{url}/docs", timeout=60).status_code == 200
 
 
-def asked(url: str, directory: Path) -> str:
-    """What the page's question is answered with by an instance."""
-    return subprocess.run(
+def is_counted(url: str, directory: Path) -> bool:
+    """Whether an instance answers the page's question with both orders."""
+    asked = subprocess.run(
         QUERY,
         shell=True,
         cwd=directory,
@@ -129,7 +126,8 @@ def asked(url: str, directory: Path) -> str:
         text=True,
         check=False,
         timeout=_PATIENCE_SECONDS,
-    ).stdout
+    )
+    return asked.stdout == "store_1\t[1700000025000, 1700000040000)\t2\n"
 
 
 def test_other_commands_are_those_of_make() -> None:
