@@ -7,6 +7,7 @@ import signal
 import time
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,10 @@ def stage(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Stage]:
 def tell_broker(kafka: EmbeddedKafka, number: signal.Signals) -> None:
     assert kafka.endpoint is not None and kafka.endpoint.broker is not None
     os.kill(kafka.endpoint.broker, number)
+
+
+def has(http: httpx.Client, running: Running, key: str, value: int) -> bool:
+    return bool(http.get(f"{running.url}/v1/stores/n/keys/{key}").json().get("value") == value)
 
 
 def ask(http: httpx.Client, running: Running, key: str) -> dict[str, Any]:
@@ -78,4 +83,4 @@ def test_a_long_absence(
     stage.settle(running)
     stage.pipe(_source(stage), [("key3", "x", 9000)])
     for each in running:
-        wait_until(lambda each=each: http.get(f"{each.url}/v1/stores/n/keys/key3").json()["value"] == 5, "what is new")
+        wait_until(partial(has, http, each, "key3", 5), "what is new")
