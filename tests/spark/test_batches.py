@@ -332,6 +332,25 @@ def test_a_topology_of_global_tables_alone_runs(lab: Lab) -> None:
         assert application.state == "RUNNING"
 
 
+def test_a_global_table_is_whole_before_the_first_record(lab: Lab) -> None:
+    lab.create(**{"in": 1, "table": 2, "out": 1})
+    for number in range(60):
+        lab.send("table", f"old {number}", f"new {number}", key=str(number), partition=number % 2)
+    lab.send("in", *(str(number) for number in range(60)))
+    builder = StreamsBuilder()
+    table = builder.global_table(lab.topic("table"), Consumed(key=TEXT, value=TEXT))
+    records = builder.stream(lab.topic("in"), Consumed(key=TEXT, value=TEXT))
+    joined = records.join(table, lambda number, value: value, key=lambda key, number: number)
+    joined.to(lab.topic("out"), Produced(key=TEXT, value=TEXT))
+    with lab.streams(builder.build(), spark={"maxOffsetsPerTrigger": 15}) as application:
+        application.process_all_available()
+        lab.send("table", "newer", key="7", partition=1)
+        application.process_all_available()
+        lab.send("in", "7", "8")
+        application.process_all_available()
+    assert lab.read("out", 62) == [*(f"new {number}" for number in range(60)), "newer", "new 8"]
+
+
 def test_topics_that_are_written_and_read_are_processed_to_the_end(lab: Lab) -> None:
     lab.create(**{"in": 1, "again": 1, "out": 1})
     builder = StreamsBuilder()

@@ -292,6 +292,14 @@ class Topics:
             time.sleep(0.005)
         return True
 
+    def ends(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """How far a read_committed reader gets in these partitions now."""
+        from confluent_kafka import TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        wanted = [TopicPartition(*place) for place in partitions]
+        return self._offsets(wanted, OffsetSpec.latest()) if wanted else {}
+
     def delete_group(self, group: str) -> None:
         """Forgets a consumer group and its offsets, if it exists."""
         from confluent_kafka import KafkaError, KafkaException

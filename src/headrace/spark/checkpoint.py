@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections import deque
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -38,6 +39,8 @@ class Manifest(msgspec.Struct):
     """By task, the version of its stores."""
     files: list[StateFile]
     """Oldest first."""
+    global_ends: dict[str, int] = {}
+    """By partition of a global table's topic, how far it was read."""
 
 
 EMPTY = Manifest(-1, "", {}, [])
@@ -67,7 +70,12 @@ class StateFiles:
         return manifest
 
     def prepare(
-        self, last: Manifest, batch: int, changes: Mapping[str, bytes], versions: Mapping[str, str]
+        self,
+        last: Manifest,
+        batch: int,
+        changes: Mapping[str, bytes],
+        versions: Mapping[str, str],
+        global_ends: Mapping[str, int] = MappingProxyType({}),
     ) -> Manifest:
         """Writes what a batch changes; it counts once the batch is committed with the manifest's token."""
         token = uuid.uuid4().hex[:12]
@@ -76,7 +84,9 @@ class StateFiles:
             name = f"changes-{batch}-{token}"
             self._write(name, msgspec.msgpack.encode(dict(changes)))
             files.append(StateFile(name, 0))
-        manifest = Manifest(batch, token, {**last.versions, **versions}, self._merged(files, token))
+        files = self._merged(files, token)
+        ends = {**last.global_ends, **global_ends}
+        manifest = Manifest(batch, token, {**last.versions, **versions}, files, ends)
         self._write(_manifest_name(batch, token), msgspec.json.encode(manifest))
         return manifest
 

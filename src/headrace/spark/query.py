@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 from headrace.errors import EnvironmentFailed
+from headrace.kafka.topics import Topics
 from headrace.spark.checkpoint import EMPTY, Manifest, StateFiles
 from headrace.spark.commit import NEVER, Committed, TransactionalCommitter
 from headrace.spark.failures import is_lost_worker
@@ -157,10 +158,11 @@ class BatchRunner:
         started = time.perf_counter()
         clock = _now()
         ranges = [] if frame is None else ranges_of(frame)
-        outputs, changes, reports = sort_out(self._compute(ranges, number, clock))
+        shared = self._shared(each for each in ranges if each.topic in self._layout.global_topics)
+        outputs, changes, reports = sort_out(self._compute(self._assigned(ranges), shared, number, clock))
         offsets = {(topic, report.partition): offset for report in reports for topic, offset in report.offsets.items()}
         versions = {report.task: report.version for report in reports if report.version}
-        manifest = self._files.prepare(self._state, number, changes, versions)
+        manifest = self._files.prepare(self._state, number, changes, versions, {e.place: e.end for e in shared})
         committed = Committed(number, manifest.token, str(self._query.id))
         self._tried = committed
         self._committer.commit(outputs, committed, offsets)
@@ -175,8 +177,9 @@ class BatchRunner:
         if frame is not None or outputs:
             self._tell(number, reports, len(outputs), time.perf_counter() - started)
 
-    def _compute(self, ranges: list[Range], number: int, clock: int) -> pa.Table:
-        reads, shared = self._assigned(ranges)
+    def _compute(
+        self, reads: Mapping[str, tuple[Range, ...]], shared: tuple[Range, ...], number: int, clock: int
+    ) -> pa.Table:
         due = frozenset(f"{group}_{partition}" for group, partition in self._due_tasks(clock))
         recent = self._recent.batches
         batch = Batch(
@@ -219,15 +222,28 @@ class BatchRunner:
             rows = rows.mapInArrow(stage_function(batch, stage), PARCELS)
         return rows
 
-    def _assigned(self, ranges: list[Range]) -> tuple[dict[str, tuple[Range, ...]], tuple[Range, ...]]:
-        """The ranges by the task that reads them, and those that are for every task."""
-        shared = tuple(each for each in ranges if each.topic in self._layout.global_topics)
+    def _assigned(self, ranges: Iterable[Range]) -> dict[str, tuple[Range, ...]]:
+        """The ranges by the task that reads them."""
         reads: dict[str, tuple[Range, ...]] = {}
         for each in ranges:
             if each.topic not in self._layout.global_topics:
                 task = self._layout.task_for(each.topic, each.partition)
                 reads[task] = (*reads.get(task, ()), each)
-        return reads, shared
+        return reads
+
+    def _shared(self, ranges: Iterable[Range]) -> tuple[Range, ...]:
+        """What every task is to read for the global tables, from where it was read to before.
+
+        The first batch reads all there is, also where that is more than Spark has planned: no record may meet a global
+        table that is not whole.
+        """
+        planned = list(ranges)
+        if planned and not self._state.token:
+            ends = Topics(self._program.settings).ends((each.topic, each.partition) for each in planned)
+            planned = [replace(each, end=max(each.end, ends[each.topic, each.partition])) for each in planned]
+        known = self._state.global_ends
+        begun = (replace(each, start=max(each.start, known.get(each.place, 0))) for each in planned)
+        return tuple(each for each in begun if each.start < each.end)
 
     def _slot(self, partition: Any) -> Any:
         """A number whose hash puts partition n of the topics into partition n of the shuffle."""

@@ -29,6 +29,11 @@ class Range:
     end: int
     """The offset after the last."""
 
+    @property
+    def place(self) -> str:
+        """The name of the partition."""
+        return f"{self.topic}-{self.partition}"
+
 
 def read_stream(
     session: SparkSession, settings: ClientSettings, layout: Layout, options: Mapping[str, str]
