@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-NEEDED = ("pyspark", "pyarrow", "pandas", "lmdb", "msgspec")
+NEEDED = ("pyspark", "pyarrow", "pandas", "lmdb", "confluent_kafka", "msgspec")
 """What executors must have, as it is not Python alone."""
 _TOO_MUCH = 50 << 20
 _WRONG_PYTHON = (
