@@ -25,6 +25,7 @@ _SETTINGS = {
     "isolation.level": "read_committed",
     "auto.offset.reset": "earliest",
     "fetch.wait.max.ms": 100,
+    "fetch.queue.backoff.ms": 20,  # once its queue is full the client waits for a second otherwise: too long to restore
     "queued.max.messages.kbytes": 65536,
 }
 
