@@ -97,18 +97,17 @@ class SegmentedStore(Store):
             return None
         return self._ordered.get(store_key)
 
-    def _put(self, key: bytes, time: int, value: bytes | None, context: RecordContext) -> None:
+    def _put(self, store_key: bytes, time: int, value: bytes | None, context: RecordContext) -> None:
         """Writes an entry, unless its segment is expired; the changelog and the listener get it in any case."""
         segments, cache = self._segments, self._cache
-        segment = segments.id_of(time)
-        store_key = segments.prefix(segment) + key
         if cache is None:
             if self._admit(time, context):
                 self._write(store_key, value)
-            self._log_update(key, value, context)
+            self._log_update(store_key[8:], value, context)
             return
         before = None if store_key in cache.dirty else self._ordered.get(store_key)
         self._write(store_key, value)
+        segment = segments.id_of(time)
         if not segments.admit(segment, self._stream_time) and value is not None:
             segments.hold(segment)
         cache.put(store_key, value, before, context)

@@ -26,7 +26,7 @@ class Segments:
     An expired segment is deleted, except for the entries that `keep` speaks for; these are let go one by one.
     """
 
-    __slots__ = ("_area", "_held", "_ids", "_interval", "_keep", "_ordered", "_retention")
+    __slots__ = ("_admitted", "_area", "_held", "_ids", "_interval", "_keep", "_ordered", "_retention")
 
     def __init__(
         self,
@@ -46,6 +46,8 @@ class Segments:
         """The segments that are alive, in order."""
         self._held: list[int] = []
         """The expired segments of which something is kept, in order; all are before those alive."""
+        self._admitted: tuple[int, int] | None = None
+        """The segment admitted last, and the stream time at which it was."""
 
     def id_of(self, time: int) -> int:
         """The segment that the time belongs to."""
@@ -62,6 +64,8 @@ class Segments:
 
     def admit(self, segment: int, stream_time: int) -> bool:
         """Whether the segment is alive, in which case it exists from now on."""
+        if self._admitted == (segment, stream_time):
+            return True
         oldest = self.id_of(stream_time - self._retention)
         if segment < oldest:
             return False
@@ -72,12 +76,14 @@ class Segments:
                 ids.insert(at, segment)
         if ids[0] < oldest:
             self.expire(stream_time)
+        self._admitted = (segment, stream_time)
         return True
 
     def expire(self, stream_time: int) -> None:
         """Deletes the segments that are too old."""
         oldest = self.id_of(stream_time - self._retention)
         ids = self._ids
+        self._admitted = None
         while ids and ids[0] < oldest:
             self._drop(ids.pop(0))
 

@@ -26,14 +26,14 @@ class SessionStore(SegmentedStore):
         """Sets the value of the session; None deletes it."""
         window = self._window(windowed)
         key = pack_session_key(self._key(windowed.key), window.start, window.end)
-        self._put(key, window.end, self._serialize_value(value), context)
+        self._put(self._store_key(key, window.end), window.end, self._serialize_value(value), context)
 
     def remove(self, windowed: Windowed[Any], context: RecordContext) -> None:
         """Deletes the session."""
         window = self._window(windowed)
         key = pack_session_key(self._key(windowed.key), window.start, window.end)
         if self._cache is not None:
-            self._put(key, window.end, None, context)
+            self._put(self._store_key(key, window.end), window.end, None, context)
             return
         self._stream_time = max(self._stream_time, window.end)
         self._write(self._store_key(key, window.end), None)

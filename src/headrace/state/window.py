@@ -28,7 +28,7 @@ _unpack_time = struct.Struct(">q").unpack_from
 class WindowStore(SegmentedStore):
     """Values by key and window; several for the same key and window where duplicates are retained."""
 
-    __slots__ = ("_duplicates", "_logged_number", "_number", "_saved_numbers", "_size")
+    __slots__ = ("_duplicates", "_logged_number", "_number", "_recent_place", "_saved_numbers", "_size")
 
     def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
         super().__init__(spec, ordered, environment)
@@ -40,6 +40,8 @@ class WindowStore(SegmentedStore):
         """Tells duplicates apart: the number of the last value put, 0 where duplicates are not retained."""
         self._logged_number = load_number(ordered, _LOGGED_NUMBER, 0)
         self._saved_numbers = (self._number, self._logged_number)
+        self._recent_place = (b"", -1, b"")
+        """Key, start and key of the ordered store: who updates a window names it twice."""
 
     def put(self, key: Any, value: Any, start: int, context: RecordContext) -> None:
         """Sets the value of the key in the window that starts then; None deletes it."""
@@ -47,8 +49,7 @@ class WindowStore(SegmentedStore):
 
     def fetch_one(self, key: Any, start: int) -> Any:
         """The value of the key in the window that starts then."""
-        packed = pack_window_store_key(self._key(key), start, self._number)
-        value = self._get(self._store_key(packed, start), start)
+        value = self._get(self._place(self._key(key), start, self._number), start)
         return None if value is None else self._value_of(value)
 
     def fetch(self, key: Any, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, Any]]:
@@ -88,7 +89,7 @@ class WindowStore(SegmentedStore):
 
     def _put_window(self, key: bytes, value: bytes | None, start: int, context: RecordContext) -> None:
         if not self._duplicates:
-            self._put(pack_window_store_key(key, start, 0), start, value, context)
+            self._put(self._place(key, start, 0), start, value, context)
             return
         # Nothing tells which of the duplicates a deletion means, so it is only logged. The changelog
         # counts for itself, deletions included.
@@ -97,6 +98,16 @@ class WindowStore(SegmentedStore):
             self._add(pack_window_store_key(key, start, self._number), start, value, context)
         self._logged_number = (self._logged_number + 1) & _LAST_NUMBER
         self._log_update(pack_window_store_key(key, start, self._logged_number), value, context)
+
+    def _place(self, key: bytes, start: int, number: int) -> bytes:
+        """The key of the ordered store for a window."""
+        if number:
+            return self._store_key(pack_window_store_key(key, start, number), start)
+        recent_key, recent_start, place = self._recent_place
+        if key is not recent_key or start != recent_start:
+            place = self._store_key(pack_window_store_key(key, start), start)
+            self._recent_place = (key, start, place)
+        return place
 
     def _add(self, key: bytes, start: int, value: bytes, context: RecordContext) -> None:
         if self._admit(start, context):
