@@ -26,6 +26,7 @@ _LOST_WORKER = re.compile(
     r"|Executor heartbeat timed out|executor \S+ exited|Executor \S+ lost"
 )
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|MDB_MAP_FULL|ENOSPC")
+_SHORT_WRITE = re.compile(r"\bmdb_\w+: Input/output error")  # a part of a page: there was no more room
 _LITTLE_BYTES = 4 * 1024**2
 
 
@@ -40,7 +41,7 @@ def cause_of(error: BaseException, state_dir: Path) -> Exception:
         found: Exception = _remade(*told)
     elif any(is_away(seen) for seen in _chain(error)) or tells_of_absence(text):
         found = KafkaAway("Kafka does not answer")
-    elif any(isinstance(seen, OSError) and seen.errno in _FULL for seen in _chain(error)) or _NO_SPACE.search(text):
+    elif _is_full(error, text, state_dir):
         found = DiskFull(_disk_message(state_dir))
     elif is_lost_worker(error):
         found = WorkerLost(
@@ -74,6 +75,12 @@ def explain(error: BaseException) -> str:
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def _is_full(error: BaseException, text: str, state_dir: Path) -> bool:
+    if any(isinstance(seen, OSError) and seen.errno in _FULL for seen in _chain(error)) or _NO_SPACE.search(text):
+        return True
+    return _SHORT_WRITE.search(text) is not None and _free(state_dir) < _LITTLE_BYTES
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
