@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterator
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from headrace.errors import EnvironmentFailed, KafkaAway
 from headrace.kafka.absence import is_away
@@ -44,6 +44,8 @@ class KafkaReader:
         self.count = 0
         """How many records were read."""
         self.has_failed = False
+        self._known: set[str] = set()
+        """Topics that the consumer knows where to find."""
         self._servers = settings.bootstrap_servers
         reset = {"auto.offset.reset": "earliest" if skip_lost else "error"}
         self._consumer = Consumer({**_CONSUMER, **reset, **settings.consumer()}, logger=librdkafka)
@@ -51,6 +53,7 @@ class KafkaReader:
     def read(self, wanted: Range) -> Iterator[Row]:
         """The records of a range in their order: offset, timestamp, key, value, headers."""
         end, count = wanted.end, 0
+        self._meet(wanted)
         try:
             self._consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
             position = wanted.start
@@ -79,6 +82,16 @@ class KafkaReader:
     def close(self) -> None:
         """Lets go of the connections."""
         self._consumer.close()
+
+    def _meet(self, wanted: Range) -> None:
+        """Asks where a topic is; the consumer, left to itself, finds one that is new to it after a second."""
+        if wanted.topic in self._known:
+            return
+        try:
+            self._consumer.list_topics(wanted.topic, _SILENCE_SECONDS)
+        except KafkaException as error:
+            self._check(error.args[0], wanted)
+        self._known.add(wanted.topic)
 
     def _arrived(self, wanted: Range, most: int) -> list[Message]:
         """What has arrived, at least one message."""
