@@ -16,7 +16,6 @@ from headrace.spark.masters import is_local
 _LOCAL_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _SPARK = "spark."
 _JARS = "spark.jars"
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def make_session(
@@ -35,7 +34,7 @@ def make_session(
         _JARS: ",".join(str(jar) for jar in resolve(SPARK_KAFKA)),
         # The JVM plans batches and passes large pieces of bytes on: too little to win back the time that its second
         # compiler would take from the workers, and not what its default collector is made for.
-        _JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.adaptive.enabled": "false",
@@ -57,8 +56,6 @@ def make_session(
         del ours["spark.master"]  # spark-submit has started this process, with a master of its own
     if settings.get(_JARS):
         settings = {**settings, _JARS: f"{ours[_JARS]},{settings[_JARS]}"}
-    if settings.get(_JAVA_OPTIONS):
-        settings = {**settings, _JAVA_OPTIONS: f"{ours[_JAVA_OPTIONS]} {settings[_JAVA_OPTIONS]}"}
     builder = SparkSession.builder
     for name, value in {**ours, **settings}.items():
         if name.startswith(_SPARK):
