@@ -31,7 +31,7 @@ def topic(settings: ClientSettings) -> str:
 
 @pytest.fixture
 def reader(settings: ClientSettings) -> Iterator[KafkaReader]:
-    reader = KafkaReader(settings)
+    reader = KafkaReader(settings, "readers")
     yield reader
     reader.close()
 
@@ -126,7 +126,7 @@ def test_records_that_kafka_has_deleted_are_an_error_that_says_so(
 def test_records_that_kafka_has_deleted_can_be_done_without(settings: ClientSettings, topic: str) -> None:
     send(settings, topic, *"abcd")
     delete_before(settings, topic, 2)
-    reader = KafkaReader(settings, skip_lost=True)
+    reader = KafkaReader(settings, "readers", skip_lost=True)
     assert values(reader, topic, 1, 4) == ["c", "d"]
     reader.close()
 

@@ -24,7 +24,6 @@ _SILENCE_SECONDS = 15.0
 """How long Kafka may be silent until it counts as away."""
 _LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 _CONSUMER = {
-    "group.id": "headrace-reader",  # has to be given; no group is joined, and nothing is committed
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "isolation.level": "read_committed",
@@ -40,15 +39,16 @@ _CONSUMER = {
 class KafkaReader:
     """Reads one range after the other."""
 
-    def __init__(self, settings: ClientSettings, *, skip_lost: bool = False) -> None:
+    def __init__(self, settings: ClientSettings, group: str, *, skip_lost: bool = False) -> None:
+        """librdkafka wants a group; it is not joined, and nothing is committed."""
         self.count = 0
         """How many records were read."""
         self.has_failed = False
         self._known: set[str] = set()
         """Topics that the consumer knows where to find."""
         self._servers = settings.bootstrap_servers
-        reset = {"auto.offset.reset": "earliest" if skip_lost else "error"}
-        self._consumer = Consumer({**_CONSUMER, **reset, **settings.consumer()}, logger=librdkafka)
+        ours = {**_CONSUMER, "group.id": group, "auto.offset.reset": "earliest" if skip_lost else "error"}
+        self._consumer = Consumer({**ours, **settings.consumer()}, logger=librdkafka)
 
     def read(self, wanted: Range) -> Iterator[Row]:
         """The records of a range in their order: offset, timestamp, key, value, headers."""
@@ -64,7 +64,7 @@ class KafkaReader:
                     position = message.offset() + (error is None)
                     if error is not None:
                         self._check(error, wanted)
-                    elif position <= end:
+                    elif wanted.start < position <= end:
                         count += 1
                         headers = message.headers()
                         yield (
@@ -127,11 +127,11 @@ def _text(wanted: Range) -> str:
 _readers: dict[str, KafkaReader] = {}
 
 
-def reader_for(program_id: str, settings: ClientSettings, *, skip_lost: bool) -> KafkaReader:
+def reader_for(program_id: str, settings: ClientSettings, group: str, *, skip_lost: bool) -> KafkaReader:
     """The reader of this process, kept from batch to batch as long as nothing fails."""
     reader = _readers.get(program_id)
     if reader is None or reader.has_failed:
         while _readers:
             _readers.popitem()[1].close()
-        reader = _readers[program_id] = KafkaReader(settings, skip_lost=skip_lost)
+        reader = _readers[program_id] = KafkaReader(settings, group, skip_lost=skip_lost)
     return reader

@@ -334,7 +334,9 @@ class TaskRun:
 
     @cached_property
     def _reader(self) -> KafkaReader:
-        return reader_for(self._batch.program_id, self._program.settings, skip_lost=self._program.skips_lost)
+        program = self._program
+        group, skip_lost = program.application_id, program.skips_lost
+        return reader_for(self._batch.program_id, program.settings, group, skip_lost=skip_lost)
 
     def _send(
         self,
