@@ -45,7 +45,6 @@ _SOURCE = {
     # A Kafka that is silent for so long counts as away.
     "kafka.default.api.timeout.ms": "15000",
     "kafka.request.timeout.ms": "12000",
-    "kafkaConsumer.pollTimeoutMs": "15000",
     "fetchOffset.numRetries": "1",
 }
 _SPARK_LEVELS = {logging.DEBUG: "INFO", logging.INFO: "WARN"}

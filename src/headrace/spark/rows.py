@@ -26,7 +26,7 @@ REPORT = "\x00report"
 STALE = "\x00stale"
 """The topic of a row that says that a task's working copy has to be made anew, and spoils the batch."""
 
-PARCELS = "destination int, partition int, topic string, first long, last long, count int, content binary"
+PARCELS = "destination int, partition int, topic string, first long, count int, content binary"
 """What every stage gives, and the later ones take."""
 
 Row = tuple[int, int, bytes | None, bytes | None, Headers]
@@ -39,7 +39,6 @@ _PARCEL_SCHEMA = pa.schema(
         ("partition", pa.int32()),
         ("topic", pa.string()),
         ("first", pa.int64()),
-        ("last", pa.int64()),
         ("count", pa.int32()),
         ("content", pa.binary()),
     ]
@@ -58,8 +57,7 @@ class Parcel:
     """The partition of the task they are for, or come from."""
     topic: str
     first: int
-    last: int
-    """The numbers of the first and the last row."""
+    """The number of the first row."""
     count: int
     open: Callable[[], list[Row]]
 
@@ -83,7 +81,7 @@ class RowWriter:
 
 
 def _packed(destination: int, partition: int, topic: str, rows: list[Row]) -> pa.RecordBatch:
-    values = (destination, partition, topic, rows[0][0], rows[-1][0], len(rows), _encode(rows))
+    values = (destination, partition, topic, rows[0][0], len(rows), _encode(rows))
     columns = [pa.array([value], field.type) for value, field in zip(values, _PARCEL_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=_PARCEL_SCHEMA)
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from headrace.kafka.jars import SPARK_KAFKA, resolve
 from headrace.kafka.java import find_java
-from headrace.spark.masters import is_local
+from headrace.spark.masters import MASTER, is_local
 
 _LOCAL_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _SPARK = "spark."
@@ -29,7 +29,7 @@ def make_session(
     os.environ["JAVA_HOME"] = str(find_java().path.resolve().parent.parent)
     os.environ.setdefault("PYSPARK_PYTHON", str(settings.get("spark.pyspark.python", sys.executable)))
     ours = {
-        "spark.master": f"local[{threads or '*'}]",
+        MASTER: f"local[{threads or '*'}]",
         "spark.app.name": application_id,
         _JARS: ",".join(str(jar) for jar in resolve(SPARK_KAFKA)),
         # The JVM plans batches and passes large pieces of bytes on: too little to win back the time that its second
@@ -48,12 +48,12 @@ def make_session(
         "spark.scheduler.mode": "FIFO",
         "spark.locality.wait": "0",
     }
-    if is_local(str(settings.get("spark.master", ours["spark.master"]))):
+    if is_local(str(settings.get(MASTER, ours[MASTER]))):
         ours["spark.shuffle.compress"] = "false"
     if "://" not in checkpoint or checkpoint.startswith("file:"):
         ours["spark.sql.streaming.checkpointFileManagerClass"] = _LOCAL_FILES
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        del ours["spark.master"]  # spark-submit has started this process, with a master of its own
+        del ours[MASTER]  # spark-submit has started this process, with a master of its own
     if settings.get(_JARS):
         settings = {**settings, _JARS: f"{ours[_JARS]},{settings[_JARS]}"}
     builder = SparkSession.builder
