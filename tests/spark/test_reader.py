@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from itertools import chain
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -51,7 +52,8 @@ def send(settings: ClientSettings, topic: str, *values: str, partition: int = 0,
 
 
 def values(reader: KafkaReader, topic: str, start: int, end: int, partition: int = 0) -> list[str]:
-    return [(value or b"").decode() for _, _, _, value, _ in reader.read(Range(topic, partition, start, end))]
+    rows = chain.from_iterable(reader.read(Range(topic, partition, start, end)))
+    return [(value or b"").decode() for _, _, _, value, _ in rows]
 
 
 def test_a_range_is_read_and_nothing_after_it(settings: ClientSettings, topic: str, reader: KafkaReader) -> None:
@@ -59,7 +61,6 @@ def test_a_range_is_read_and_nothing_after_it(settings: ClientSettings, topic: s
     assert values(reader, topic, 1, 4) == ["b", "c", "d"]
     assert values(reader, topic, 4, 6) == ["e", "f"]
     assert values(reader, topic, 0, 1) == ["a"]
-    assert reader.count == 6
 
 
 def test_partitions_take_turns(settings: ClientSettings, topic: str, reader: KafkaReader) -> None:
@@ -82,7 +83,6 @@ def test_marks_and_aborted_records_take_offsets_but_are_not_read(
     assert values(reader, topic, 2, 7) == ["c"]
     assert values(reader, topic, 7, 11) == []
     assert values(reader, topic, 0, 11) == ["a", "b", "c"]
-    assert reader.count == 6
 
 
 def test_a_record_has_all_its_parts(settings: ClientSettings, topic: str, reader: KafkaReader) -> None:
@@ -91,7 +91,7 @@ def test_a_record_has_all_its_parts(settings: ClientSettings, topic: str, reader
     producer.produce(topic, b"", None, 0, timestamp=8)
     producer.produce(topic, b"v", b"", 0, timestamp=9)
     producer.flush()
-    assert list(reader.read(Range(topic, 0, 0, 3))) == [
+    assert list(chain.from_iterable(reader.read(Range(topic, 0, 0, 3)))) == [
         (0, 7, b"k", None, (("a", b"1"), ("a", None), ("b", b""))),
         (1, 8, None, b"", ()),
         (2, 9, b"", b"v", ()),
@@ -104,11 +104,11 @@ def test_more_records_than_are_fetched_at_once(settings: ClientSettings, topic: 
 
 
 def test_a_range_may_be_left_in_the_middle(settings: ClientSettings, topic: str, reader: KafkaReader) -> None:
-    send(settings, topic, *"abc")
-    rows = reader.read(Range(topic, 0, 0, 3))
-    assert next(rows)[3] == b"a"
-    del rows
-    assert values(reader, topic, 0, 3) == ["a", "b", "c"]
+    send(settings, topic, *map(str, range(1_000)))
+    pieces = reader.read(Range(topic, 0, 0, 1_000))
+    assert next(pieces)[0][3] == b"0"
+    del pieces
+    assert values(reader, topic, 0, 3) == ["0", "1", "2"]
 
 
 def test_records_that_kafka_has_deleted_are_an_error_that_says_so(

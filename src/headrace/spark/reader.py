@@ -17,8 +17,10 @@ from headrace.spark.source import Range
 
 librdkafka = logging.getLogger("headrace.librdkafka")
 
-_AT_ONCE = 10_000
-"""How many records are taken from the consumer at once."""
+_AT_ONCE = 200
+"""How many records are taken from the consumer at once: so few that they stay in the processor's cache."""
+_AHEAD = 5_000
+"""Of fewer records than this that wait, the consumer asks Kafka for more; what is beyond a range is thrown away."""
 _POLL_SECONDS = 1.0
 _SILENCE_SECONDS = 15.0
 """How long Kafka may be silent until it counts as away."""
@@ -31,8 +33,7 @@ _CONSUMER = {
     # A fetch that is under way when a range is through would hold up the first one of the next.
     "fetch.wait.max.ms": 10,
     "fetch.queue.backoff.ms": 1,
-    # What is fetched beyond a range is thrown away.
-    "queued.min.messages": 2 * _AT_ONCE,
+    "queued.min.messages": _AHEAD,
 }
 
 
@@ -41,8 +42,6 @@ class KafkaReader:
 
     def __init__(self, settings: ClientSettings, group: str, *, skip_lost: bool = False) -> None:
         """librdkafka wants a group; it is not joined, and nothing is committed."""
-        self.count = 0
-        """How many records were read."""
         self.has_failed = False
         self._known: set[str] = set()
         """Topics that the consumer knows where to find."""
@@ -50,32 +49,36 @@ class KafkaReader:
         ours = {**_CONSUMER, "group.id": group, "auto.offset.reset": "earliest" if skip_lost else "error"}
         self._consumer = Consumer({**ours, **settings.consumer()}, logger=librdkafka)
 
-    def read(self, wanted: Range) -> Iterator[Row]:
-        """The records of a range in their order: offset, timestamp, key, value, headers."""
-        end, count = wanted.end, 0
+    def read(self, wanted: Range) -> Iterator[list[Row]]:
+        """The records of a range in their order, some at a time: offset, timestamp, key, value, headers."""
+        start, end = wanted.start, wanted.end
         self._meet(wanted)
         try:
-            self._consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
-            position = wanted.start
+            self._consumer.assign([TopicPartition(wanted.topic, wanted.partition, start)])
+            position = start
             while position < end:
+                rows: list[Row] = []
                 for message in self._arrived(wanted, end - position):
-                    error = message.error()
-                    # Marks of transactions take offsets too, and are no records: they may be the last of a range.
-                    position = message.offset() + (error is None)
+                    error, offset = message.error(), message.offset()
                     if error is not None:
                         self._check(error, wanted)
-                    elif wanted.start < position <= end:
-                        count += 1
+                        # Marks of transactions take offsets too, and are no records: they may be the last of a range.
+                        position = offset
+                        continue
+                    position = offset + 1
+                    if start <= offset < end:
                         headers = message.headers()
-                        yield (
-                            position - 1,
-                            message.timestamp()[1],
-                            message.key(),
-                            message.value(),
-                            tuple(headers) if headers else NO_HEADERS,
+                        rows.append(
+                            (
+                                offset,
+                                message.timestamp()[1],
+                                message.key(),
+                                message.value(),
+                                tuple(headers) if headers else NO_HEADERS,
+                            )
                         )
+                yield rows
         finally:
-            self.count += count
             # An assigned consumer would go on to ask Kafka for more.
             self._consumer.unassign()
 

@@ -43,7 +43,8 @@ _PARCEL_SCHEMA = pa.schema(
         ("content", pa.binary()),
     ]
 )
-_ROWS_IN_PARCEL = 10_000
+_ROWS_IN_PARCEL = 500
+_PARCELS_AT_ONCE = 100
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Row]).decode
 
@@ -67,23 +68,27 @@ class RowWriter:
 
     def __init__(self) -> None:
         self._places: dict[tuple[int, int, str], list[Row]] = {}
+        self._packed: list[tuple[int, int, str, int, int, bytes]] = []
 
     def place(self, destination: int, partition: int, topic: str) -> list[Row]:
-        """Where rows for a task, or for the driver, are put until `batches` gives them out."""
+        """Where rows for a task, or for the driver, are put."""
         return self._places.setdefault((destination, partition, topic), [])
+
+    def pack(self, at_least: int = _ROWS_IN_PARCEL) -> None:
+        """Packs the rows of places that have enough of them: done often, what is packed is in the processor's cache."""
+        for place, rows in self._places.items():
+            if len(rows) >= at_least:
+                self._packed.append((*place, rows[0][0], len(rows), _encode(rows)))
+                rows.clear()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Everything collected so far."""
-        for place, rows in self._places.items():
-            for start in range(0, len(rows), _ROWS_IN_PARCEL):
-                yield _packed(*place, rows[start : start + _ROWS_IN_PARCEL])
-        self._places.clear()
-
-
-def _packed(destination: int, partition: int, topic: str, rows: list[Row]) -> pa.RecordBatch:
-    values = (destination, partition, topic, rows[0][0], len(rows), _encode(rows))
-    columns = [pa.array([value], field.type) for value, field in zip(values, _PARCEL_SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=_PARCEL_SCHEMA)
+        self.pack(1)
+        packed, self._packed = self._packed, []
+        for start in range(0, len(packed), _PARCELS_AT_ONCE):
+            columns = zip(*packed[start : start + _PARCELS_AT_ONCE], strict=True)
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, _PARCEL_SCHEMA, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=_PARCEL_SCHEMA)
 
 
 def read_parcels(batch: pa.RecordBatch | pa.Table) -> Iterator[Parcel]:

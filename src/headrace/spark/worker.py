@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, chain, groupby
+from itertools import chain, groupby
 from pathlib import Path
 
 import msgspec
@@ -20,6 +20,7 @@ from headrace.kafka.clients import ClientSettings
 from headrace.record import NO_HEADERS, Headers
 from headrace.serdes.hashing import partition_for_key
 from headrace.spark.layout import Layout
+from headrace.spark.origins import merge_origins
 from headrace.spark.reader import KafkaReader, reader_for
 from headrace.spark.recent_changes import Steps, way
 from headrace.spark.rows import (
@@ -298,9 +299,9 @@ class TaskRun:
         for each in self._batch.global_reads:
             queue = task.global_queue_of(each.topic)
             assert queue is not None
-            for row in self._reader.read(each):
+            for row in chain.from_iterable(self._reader.read(each)):
                 task.update_global(queue, (each.topic, each.partition, *row))
-        sources = {**self._received(), **self._read()}
+        sources = {topic: self._flow(pieces) for topic, pieces in {**self._received(), **self._read()}.items()}
         if len(sources) == 1:
             for topic, rows in sources.items():
                 task.process_all(_queue_of(task, topic), topic, self._partition, rows)
@@ -312,23 +313,29 @@ class TaskRun:
         while task.process_one():
             task.punctuate_stream_time()
 
-    def _read(self) -> dict[str, Iterator[Row]]:
+    def _flow(self, pieces: Iterable[list[Row]]) -> Iterator[Row]:
+        """Row after row; what comes of a piece is packed before the next one is looked at."""
+        for rows in pieces:
+            yield from rows
+            self._out.pack()
+
+    def _read(self) -> dict[str, Iterator[list[Row]]]:
         """What Kafka has for the task, by topic, in the order of the offsets."""
         by_topic: dict[str, list[Range]] = {}
         for each in self._reads:
             by_topic.setdefault(each.topic, []).append(each)
         return {topic: self._counted(ranges) for topic, ranges in by_topic.items()}
 
-    def _counted(self, ranges: list[Range]) -> Iterator[Row]:
-        before = self._reader.count
+    def _counted(self, ranges: list[Range]) -> Iterator[list[Row]]:
         for each in ranges:
-            yield from self._reader.read(each)
-        self._records += self._reader.count - before
+            for rows in self._reader.read(each):
+                self._records += len(rows)
+                yield rows
 
-    def _received(self) -> dict[str, Iterator[Row]]:
+    def _received(self) -> dict[str, Iterator[list[Row]]]:
         """What other tasks have sent, by topic, merged by time."""
         return {
-            topic: merge_origins([list(_opened(each)) for _, each in groupby(sorted(parcels, key=_first), key=_origin)])
+            topic: merge_origins([_opened(list(each)) for _, each in groupby(sorted(parcels, key=_first), key=_origin)])
             for topic, parcels in self.parcels.items()
         }
 
@@ -376,22 +383,8 @@ class TaskRun:
         self._out.place(DRIVER, self._partition, what).append((0, 0, self.name.encode(), content, NO_HEADERS))
 
 
-def merge_origins(origins: list[list[Row]]) -> Iterator[Row]:
-    """The rows of all origins, each in its own order: of those that are next, the one with the least timestamp first.
-
-    A batch brings the rows of one origin after those of another. Read like that, the first would move the time on and
-    make the others late.
-    """
-    if len(origins) == 1:
-        return iter(origins[0])
-    rows = list(chain.from_iterable(origins))
-    # Who comes late in its own origin does so right after the row that is ahead of it.
-    times = [time for origin in origins for time in accumulate((row[1] for row in origin), max)]
-    return map(rows.__getitem__, sorted(range(len(rows)), key=times.__getitem__))
-
-
-def _opened(parcels: Iterable[Parcel]) -> Iterator[Row]:
-    return chain.from_iterable(parcel.open() for parcel in parcels)
+def _opened(parcels: Iterable[Parcel]) -> Iterator[list[Row]]:
+    return (parcel.open() for parcel in parcels)
 
 
 def _origin(parcel: Parcel) -> int:
