@@ -36,8 +36,8 @@ class TimeWindows:
     def starts_for(self, timestamp: int) -> range:
         """The starts of all windows that the timestamp belongs to, earliest first."""
         advance = self.advance_ms
-        first = max(0, timestamp - self.size_ms + advance) // advance * advance
-        return range(first, timestamp + 1, advance)
+        earliest = timestamp - self.size_ms + advance
+        return range(earliest // advance * advance if earliest > 0 else 0, timestamp + 1, advance)
 
 
 @dataclass(frozen=True)

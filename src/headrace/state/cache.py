@@ -88,7 +88,14 @@ class StoreCache:
         if context.headers:
             for name, content in context.headers:
                 size += len(name) + (0 if content is None else len(content))
-        self._enter(key, value, size)
+        # As `_enter` does, without the call where the size stays the same.
+        entries = self.entries
+        known = entries.get(key)
+        if known is not None and known[1] == size:
+            entries[key] = (value, size)
+            entries.move_to_end(key)
+        else:
+            self._enter(key, value, size)
 
     def remember(self, key: bytes, value: bytes) -> None:
         """Enters a value that was read."""

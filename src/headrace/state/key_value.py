@@ -6,8 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.errors import StoreError
-from headrace.record import NO_HEADERS, RecordContext, ValueAndTimestamp
-from headrace.serdes.forms.timestamped import pack_timestamped, timestamp_of, unpack_timestamped
+from headrace.record import NO_HEADERS, RecordContext, ValueAndTimestamp, value_and_timestamp
+from headrace.serdes.forms.timestamped import (
+    TIMESTAMP_SIZE,
+    pack_timestamp,
+    pack_timestamped,
+    timestamp_of,
+    unpack_timestamp,
+)
 from headrace.state.environment import StoreEnvironment
 from headrace.state.expiry import ExpiringStore
 from headrace.state.port import OrderedStore, after_prefix
@@ -19,7 +25,12 @@ from headrace.topology.stores import StoreSpec
 class BytesKeyValueStore(Store):
     """The part of a key-value store that works on bytes."""
 
-    __slots__ = ()
+    __slots__ = ("_absent",)
+
+    def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
+        super().__init__(spec, ordered, environment)
+        self._absent: bytes | None = None
+        """The key that was last looked for in vain, until something is put: who updates a value asks for it first."""
 
     def approximate_count(self) -> int:
         """How many keys there are."""
@@ -44,7 +55,9 @@ class BytesKeyValueStore(Store):
         if entry is not None:
             return entry[0]
         value = self._ordered.get(key)
-        if value is not None:
+        if value is None:
+            self._absent = key
+        else:
             cache.remember(key, value)
         return value
 
@@ -58,7 +71,8 @@ class BytesKeyValueStore(Store):
                 ordered.put(key, value)
             self._log_update(key, value, context)
             return
-        before = None if key in cache.dirty else ordered.get(key)
+        before = None if key is self._absent or key in cache.dirty else ordered.get(key)
+        self._absent = None
         if value is None:
             ordered.delete(key)
         else:
@@ -146,12 +160,9 @@ class TimestampedKeyValueStore(BytesKeyValueStore):
 
     def get(self, key: Any) -> ValueAndTimestamp | None:
         """The value of the key, and its time."""
-        packed_key = self._key(key)
+        packed_key = self._recent_packed if key is self._recent_key else self._key(key)
         packed = self._get(packed_key) if self._expiring is None else self._ordered.get(packed_key)
-        if packed is None:
-            return None
-        value, timestamp = unpack_timestamped(packed)
-        return ValueAndTimestamp(self._deserialize_value(value), timestamp)
+        return None if packed is None else self._listener_value(packed)
 
     def get_as_of(self, key: Any, timestamp: int) -> ValueAndTimestamp | None:
         """Not for this kind of store."""
@@ -159,8 +170,9 @@ class TimestampedKeyValueStore(BytesKeyValueStore):
 
     def put(self, key: Any, value: Any, timestamp: int, context: RecordContext) -> int:
         """Sets the value of the key; None deletes it. It always is the latest."""
-        packed_key, packed = self._key(key), self._serialize_value(value)
-        self._put(packed_key, None if packed is None else pack_timestamped(packed, timestamp), context)
+        packed_key = self._recent_packed if key is self._recent_key else self._key(key)
+        packed = self._serialize_value(value)
+        self._put(packed_key, None if packed is None else pack_timestamp(timestamp) + packed, context)
         return LATEST
 
     def put_if_absent(self, key: Any, value: Any, timestamp: int, context: RecordContext) -> ValueAndTimestamp | None:
@@ -218,11 +230,10 @@ class TimestampedKeyValueStore(BytesKeyValueStore):
         if value is None:
             self._log(key, None, context.timestamp, self._logged_headers(context))
         else:
-            self._log(key, value[8:], timestamp_of(value), self._logged_headers(context))
+            self._log(key, value[TIMESTAMP_SIZE:], timestamp_of(value), self._logged_headers(context))
 
     def _listener_value(self, value: bytes) -> ValueAndTimestamp:
-        plain, timestamp = unpack_timestamped(value)
-        return ValueAndTimestamp(self._deserialize_value(plain), timestamp)
+        return value_and_timestamp((self._deserialize_value(value[TIMESTAMP_SIZE:]), unpack_timestamp(value)[0]))
 
     def _read(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Any, ValueAndTimestamp]]:
         deserialize_key, value_of = self._deserialize_key, self._listener_value

@@ -79,7 +79,7 @@ class OverlayStore:
         count = len(base)
         if not count:
             return len(self._written)
-        added = sum(self._get_base(key) is None for key, _ in self._written.range(None, None))
+        added = sum(self._get_base(key) is None for key, _ in self._written.entries())
         removed = sum(self._get_base(key) is not None for key in self._deleted)
         return count + added - removed
 

@@ -106,7 +106,10 @@ class SegmentedStore(Store):
             self._log_update(store_key[8:], value, context)
             return
         before = None if store_key in cache.dirty else self._ordered.get(store_key)
-        self._write(store_key, value)
+        if value is None or self._by_time:
+            self._write(store_key, value)
+        else:
+            self._ordered.put(store_key, value)
         segment = segments.id_of(time)
         if not segments.admit(segment, self._stream_time) and value is not None:
             segments.hold(segment)

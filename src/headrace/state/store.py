@@ -15,6 +15,8 @@ from headrace.topology.stores import StoreSpec
 
 logger = logging.getLogger(__name__)
 
+_NO_KEY = object()
+
 FlushListener = Callable[[Any, Any, Any, RecordContext], None]
 """Takes what a cache lets through: key, new value, old value, context of the last update."""
 
@@ -51,7 +53,7 @@ class Store:
         self._serialize_value: Callable[[Any], bytes | None] = value.serialize
         self._deserialize_value: Callable[[bytes], Any] = value.deserialize
         self._ordered = ordered
-        self._recent_key: str | None = None
+        self._recent_key: object = _NO_KEY
         """The key that was packed last: who updates a value names the key twice."""
         self._recent_packed = b""
         self._log = environment.log if spec.logging else None
@@ -119,10 +121,10 @@ class Store:
         return self._deserialize_value(value)
 
     def _key(self, key: Any) -> bytes:
-        if key is None:
-            raise self.null("key")
         if key is self._recent_key:
             return self._recent_packed
+        if key is None:
+            raise self.null("key")
         packed = self._serialize_key(key)
         if type(key) is str:  # a key of another type may change and still be the same object
             self._recent_key, self._recent_packed = key, packed

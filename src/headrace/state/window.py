@@ -7,8 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.duration import MAX_MILLIS
-from headrace.record import RecordContext, ValueAndTimestamp
-from headrace.serdes.forms.timestamped import pack_timestamped, timestamp_of, unpack_timestamped
+from headrace.record import RecordContext, ValueAndTimestamp, value_and_timestamp
+from headrace.serdes.forms.timestamped import (
+    TIMESTAMP_SIZE,
+    pack_timestamp,
+    pack_timestamped,
+    timestamp_of,
+    unpack_timestamp,
+)
 from headrace.serdes.forms.window_key import pack_window_store_key, unpack_window_store_key, window_end
 from headrace.state.environment import StoreEnvironment
 from headrace.state.metadata import load_number, save_number
@@ -28,7 +34,17 @@ _unpack_time = struct.Struct(">q").unpack_from
 class WindowStore(SegmentedStore):
     """Values by key and window; several for the same key and window where duplicates are retained."""
 
-    __slots__ = ("_duplicates", "_logged_number", "_number", "_recent_place", "_saved_numbers", "_size")
+    __slots__ = (
+        "_after_key",
+        "_before_key",
+        "_duplicates",
+        "_logged_number",
+        "_number",
+        "_recent_place",
+        "_recent_start",
+        "_saved_numbers",
+        "_size",
+    )
 
     def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
         super().__init__(spec, ordered, environment)
@@ -40,8 +56,11 @@ class WindowStore(SegmentedStore):
         """Tells duplicates apart: the number of the last value put, 0 where duplicates are not retained."""
         self._logged_number = load_number(ordered, _LOGGED_NUMBER, 0)
         self._saved_numbers = (self._number, self._logged_number)
-        self._recent_place = (b"", -1, b"")
-        """Key, start and key of the ordered store: who updates a window names it twice."""
+        self._recent_start: int | None = None
+        """The start of the window last asked for, and what keys of the ordered store have around theirs."""
+        self._before_key = self._after_key = b""
+        self._recent_place = (b"", b"")
+        """A key of that window with the key of the ordered store: who updates a window names it twice."""
 
     def put(self, key: Any, value: Any, start: int, context: RecordContext) -> None:
         """Sets the value of the key in the window that starts then; None deletes it."""
@@ -49,7 +68,8 @@ class WindowStore(SegmentedStore):
 
     def fetch_one(self, key: Any, start: int) -> Any:
         """The value of the key in the window that starts then."""
-        value = self._get(self._place(self._key(key), start, self._number), start)
+        packed_key = self._recent_packed if key is self._recent_key else self._key(key)
+        value = self._get(self._place(packed_key, start, self._number), start)
         return None if value is None else self._value_of(value)
 
     def fetch(self, key: Any, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, Any]]:
@@ -103,10 +123,14 @@ class WindowStore(SegmentedStore):
         """The key of the ordered store for a window."""
         if number:
             return self._store_key(pack_window_store_key(key, start, number), start)
-        recent_key, recent_start, place = self._recent_place
-        if key is not recent_key or start != recent_start:
-            place = self._store_key(pack_window_store_key(key, start), start)
-            self._recent_place = (key, start, place)
+        if start != self._recent_start:
+            self._recent_start = start
+            self._before_key = self._store_key(b"", start)
+            self._after_key = pack_window_store_key(b"", start)
+        elif key is self._recent_place[0]:
+            return self._recent_place[1]
+        place = self._before_key + key + self._after_key
+        self._recent_place = (key, place)
         return place
 
     def _add(self, key: bytes, start: int, value: bytes, context: RecordContext) -> None:
@@ -201,10 +225,9 @@ class TimestampedWindowStore(WindowStore):
         self, key: Any, value: Any, timestamp: int, start: int, context: RecordContext
     ) -> None:
         """Sets the value of the key in the window that starts then; None deletes it."""
+        packed_key = self._recent_packed if key is self._recent_key else self._key(key)
         packed = self._serialize_value(value)
-        self._put_window(
-            self._key(key), None if packed is None else pack_timestamped(packed, timestamp), start, context
-        )
+        self._put_window(packed_key, None if packed is None else pack_timestamp(timestamp) + packed, start, context)
 
     def _logged_form(self, value: bytes, timestamp: int) -> bytes:
         return pack_timestamped(value, timestamp)
@@ -215,8 +238,7 @@ class TimestampedWindowStore(WindowStore):
         if value is None:
             self._log(key, None, context.timestamp, self._logged_headers(context))
         else:
-            self._log(key, value[8:], timestamp_of(value), self._logged_headers(context))
+            self._log(key, value[TIMESTAMP_SIZE:], timestamp_of(value), self._logged_headers(context))
 
     def _value_of(self, value: bytes) -> ValueAndTimestamp:
-        plain, timestamp = unpack_timestamped(value)
-        return ValueAndTimestamp(self._deserialize_value(plain), timestamp)
+        return value_and_timestamp((self._deserialize_value(value[TIMESTAMP_SIZE:]), unpack_timestamp(value)[0]))
