@@ -43,7 +43,8 @@ _PARCEL_SCHEMA = pa.schema(
         ("content", pa.binary()),
     ]
 )
-_ROWS_IN_PARCEL = 500
+ROWS_IN_PARCEL = 500
+"""How many rows are packed together: so few that they are still in the processor's cache."""
 _PARCELS_AT_ONCE = 100
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Row]).decode
@@ -74,8 +75,8 @@ class RowWriter:
         """Where rows for a task, or for the driver, are put."""
         return self._places.setdefault((destination, partition, topic), [])
 
-    def pack(self, at_least: int = _ROWS_IN_PARCEL) -> None:
-        """Packs the rows of places that have enough of them: done often, what is packed is in the processor's cache."""
+    def pack(self, at_least: int = ROWS_IN_PARCEL) -> None:
+        """Packs the rows of the places that have enough of them."""
         for place, rows in self._places.items():
             if len(rows) >= at_least:
                 self._packed.append((*place, rows[0][0], len(rows), _encode(rows)))

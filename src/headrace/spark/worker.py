@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyspark import Broadcast, TaskContext, cloudpickle
 
 from headrace.config import StreamsConfig
+from headrace.errors import StreamsError
 from headrace.kafka.clients import ClientSettings
 from headrace.record import NO_HEADERS, Headers
 from headrace.serdes.hashing import partition_for_key
@@ -27,6 +28,7 @@ from headrace.spark.rows import (
     ANY_PARTITION,
     DRIVER,
     REPORT,
+    ROWS_IN_PARCEL,
     STALE,
     STATE,
     Parcel,
@@ -212,8 +214,16 @@ class TaskRun:
         self._partition = partition
         self._subtopology = subtopology
         self._out = rows
-        self._routes: dict[str, Callable[[Row], None]] = {}
-        self._sequence = 0
+        self._results: dict[str, list[Row]] = {}
+        """What the driver is to write, by topic."""
+        layout = program.layout
+        self._shuffled = {
+            topic: [rows.place(layout.readers[topic], each, topic) for each in range(layout.partitions[topic])]
+            for topic in layout.shuffled
+        }
+        """What tasks of later stages are to read, by topic and partition."""
+        self._sent = 0
+        self._origin = subtopology << 50 | partition << _ORIGIN_SHIFT
         group = next(g for g in program.topology.subtopologies() if g.id == subtopology)
         self._nodes = group.nodes
         self._stores = _stores_of(program.topology, group.nodes)
@@ -301,7 +311,8 @@ class TaskRun:
             assert queue is not None
             for row in chain.from_iterable(self._reader.read(each)):
                 task.update_global(queue, (each.topic, each.partition, *row))
-        sources = {topic: self._flow(pieces) for topic, pieces in {**self._received(), **self._read()}.items()}
+        pieces = {**self._received(), **self._read()}
+        sources = {topic: chain.from_iterable(each) for topic, each in pieces.items()}
         if len(sources) == 1:
             for topic, rows in sources.items():
                 task.process_all(_queue_of(task, topic), topic, self._partition, rows)
@@ -312,12 +323,6 @@ class TaskRun:
                 task.add(queue, (topic, self._partition, *row))
         while task.process_one():
             task.punctuate_stream_time()
-
-    def _flow(self, pieces: Iterable[list[Row]]) -> Iterator[Row]:
-        """Row after row; what comes of a piece is packed before the next one is looked at."""
-        for rows in pieces:
-            yield from rows
-            self._out.pack()
 
     def _read(self) -> dict[str, Iterator[list[Row]]]:
         """What Kafka has for the task, by topic, in the order of the offsets."""
@@ -354,29 +359,25 @@ class TaskRun:
         headers: Headers,
         partition: int | None,
     ) -> None:
-        if topic in self._program.layout.shuffled:
-            self._shuffle(topic, key, value, timestamp, headers, partition)
-            return
-        put = self._routes.get(topic)
-        if put is None:
-            put = self._routes[topic] = self._out.place(DRIVER, self._partition, topic).append
-        put((ANY_PARTITION if partition is None else partition, timestamp, key, value, headers))
-
-    def _shuffle(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp: int,
-        headers: Headers,
-        partition: int | None,
-    ) -> None:
-        """Sends a row to a task of a later stage."""
-        layout = self._program.layout
-        chosen = _partition_of(key, layout.partitions[topic], self._sequence) if partition is None else partition
-        self._sequence += 1
-        order = self._subtopology << 50 | self._partition << _ORIGIN_SHIFT | self._sequence
-        self._out.place(layout.readers[topic], chosen, topic).append((order, timestamp, key, value, headers))
+        places = self._shuffled.get(topic)
+        if places is None:
+            rows = self._results.get(topic)
+            if rows is None:
+                rows = self._results[topic] = self._out.place(DRIVER, self._partition, topic)
+            number = ANY_PARTITION if partition is None else partition
+        else:
+            if partition is None:
+                partition = _partition_of(key, len(places), self._sent)
+            elif partition >= len(places):
+                raise StreamsError(
+                    f"The partitioner chose partition {partition} of topic {topic}, which has {len(places)}"
+                )
+            rows = places[partition]
+            self._sent += 1
+            number = self._origin | self._sent
+        rows.append((number, timestamp, key, value, headers))
+        if len(rows) >= ROWS_IN_PARCEL:
+            self._out.pack()
 
     def _tell(self, what: str, content: bytes) -> None:
         """Sends the driver something about the task."""
