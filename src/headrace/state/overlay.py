@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from headrace.state.memory import MemoryStore
@@ -33,12 +33,14 @@ class OrderedReader(Protocol):
 class OverlayStore:
     """An ordered store that shows a base with changes over it, and keeps the changes apart."""
 
-    __slots__ = ("_base", "_deleted", "_get_written", "_put_written", "_seen", "_written", "changed_facts")
+    __slots__ = ("_base", "_deleted", "_get_written", "_seen", "_written", "changed_facts", "put")
 
     def __init__(self, base: OrderedReader) -> None:
         self._base = base
         self._written = MemoryStore()
-        self._get_written, self._put_written = self._written.get, self._written.put
+        self._get_written = self._written.get
+        self.put: Callable[[bytes, bytes], None] = self._written.put
+        """Sets the value of the key."""
         self._deleted: set[bytes] = set()
         self._seen: dict[bytes, bytes | None] = {}
         """What the base was found to have by key: who updates a value asks for it more than once."""
@@ -57,16 +59,11 @@ class OverlayStore:
             return self._get_base(key)
         return value
 
-    def put(self, key: bytes, value: bytes) -> None:
-        """Sets the value of the key."""
-        if self._deleted:
-            self._deleted.discard(key)
-        self._put_written(key, value)
-
     def delete(self, key: bytes) -> None:
         """Removes the key, if it is there."""
         self._written.delete(key)
         self._deleted.add(key)
+        self.put = self._put_again
 
     def range(self, low: bytes | None, high: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
         """The entries from `low` to before `high` in the order of their keys; None leaves an end open."""
@@ -91,6 +88,11 @@ class OverlayStore:
     def meta_put(self, name: str, value: bytes) -> None:
         """Keeps a fact beside the entries."""
         self.changed_facts[name] = value
+
+    def _put_again(self, key: bytes, value: bytes) -> None:
+        """Sets the value of a key that may have been deleted."""
+        self._deleted.discard(key)
+        self._written.put(key, value)
 
     def _get_base(self, key: bytes) -> bytes | None:
         seen = self._seen

@@ -93,9 +93,11 @@ class SegmentedStore(Store):
             entry = cache.get(store_key)
             if entry is not None:
                 return entry[0]
-        if time <= self._stream_time - self._retention:
-            return None
-        return self._ordered.get(store_key)
+        return self._get_retained(store_key, time)
+
+    def _get_retained(self, store_key: bytes, time: int) -> bytes | None:
+        """What the ordered store has, unless it is too old to be seen."""
+        return self._ordered.get(store_key) if time > self._stream_time - self._retention else None
 
     def _put(self, store_key: bytes, time: int, value: bytes | None, context: RecordContext) -> None:
         """Writes an entry, unless its segment is expired; the changelog and the listener get it in any case."""

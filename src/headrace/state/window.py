@@ -69,7 +69,9 @@ class WindowStore(SegmentedStore):
     def fetch_one(self, key: Any, start: int) -> Any:
         """The value of the key in the window that starts then."""
         packed_key = self._recent_packed if key is self._recent_key else self._key(key)
-        value = self._get(self._place(packed_key, start, self._number), start)
+        place = self._place(packed_key, start, self._number)
+        cached = None if self._cache is None else self._cache.get(place)
+        value = self._get_retained(place, start) if cached is None else cached[0]
         return None if value is None else self._value_of(value)
 
     def fetch(self, key: Any, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, Any]]:
@@ -227,7 +229,11 @@ class TimestampedWindowStore(WindowStore):
         """Sets the value of the key in the window that starts then; None deletes it."""
         packed_key = self._recent_packed if key is self._recent_key else self._key(key)
         packed = self._serialize_value(value)
-        self._put_window(packed_key, None if packed is None else pack_timestamp(timestamp) + packed, start, context)
+        value = None if packed is None else pack_timestamp(timestamp) + packed
+        if self._duplicates:
+            self._put_window(packed_key, value, start, context)
+        else:
+            self._put(self._place(packed_key, start, 0), start, value, context)
 
     def _logged_form(self, value: bytes, timestamp: int) -> bytes:
         return pack_timestamped(value, timestamp)
