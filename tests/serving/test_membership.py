@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import statistics
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 
 import httpx
 import pytest
+from confluent_kafka import Consumer, ConsumerGroupState
+from confluent_kafka.admin import AdminClient
 
 from headrace.errors import EnvironmentFailed
 from headrace.kafka.topics import Topics, TopicSpec
 from headrace.serving.config import ServingConfig
 from headrace.serving.copies import PartitionCopy
+from headrace.serving.membership import Place, instances_group
+from headrace.serving.metadata import metadata_for_all
 from tests.serving.conftest import MakeStage
-from tests.serving.stage import Running, answer_of, pages, wait_until
+from tests.serving.stage import Running, Stage, answer_of, pages, wait_until
 from tests.serving.test_routing import KEYS, _source, feed
 
 VALUE = (7).to_bytes(8, "big")
@@ -83,6 +89,58 @@ def test_no_answer_is_wrong_while_instances_come_and_go(counting: MakeStage, sta
         before = asker.right
         wait_until(lambda: asker.right > before + 100, "answers of the two that are left")
     assert asker.wrong == []
+
+
+def owners_by_kafka(stage: Stage, admin: AdminClient) -> dict[Place, str]:
+    """Whose the partitions are as Kafka says, which is nothing while it shares them out."""
+    group = instances_group(stage.config.application_id)
+    found = admin.describe_consumer_groups([group])[group].result()
+    if found.state != ConsumerGroupState.STABLE:
+        return {}
+    return {
+        (each.topic, each.partition): member.client_id
+        for member in found.members
+        for each in member.assignment.topic_partitions
+    }
+
+
+def seconds_until_known(stage: Stage, admin: AdminClient, running: list[Running]) -> float:
+    """How long after Kafka every instance knows whose the partitions are, once each has some."""
+    addresses = {each.address for each in running}
+    wait_until(lambda: set(owners_by_kafka(stage, admin).values()) == addresses, "all have a partition")
+    known, owners = time.monotonic(), owners_by_kafka(stage, admin)
+    wait_until(lambda: all(each.instance.view.owners == owners for each in running), "all know of it")
+    return time.monotonic() - known
+
+
+def test_what_kafka_knows_is_known_everywhere_within_a_second(counting: MakeStage) -> None:
+    stage = counting()
+    running = stage.start_all(2)
+    admin = AdminClient(stage.settings.admin())
+    took: list[float] = []
+    for _ in range(3):
+        for joins in (True, False):
+            if joins:
+                running.append(stage.start())
+            else:
+                running.pop(0).close()
+            took.append(seconds_until_known(stage, admin, running))
+    assert statistics.median(took) < 1
+
+
+def test_a_member_of_the_group_that_is_no_instance_is_not_taken_for_one(counting: MakeStage) -> None:
+    stage = counting(partitions=2)
+    (running,) = stage.start_all(1)
+    group = instances_group(stage.config.application_id)
+    strategy = {"partition.assignment.strategy": "cooperative-sticky"}
+    stranger = Consumer(stage.settings.consumer(**{"group.id": group, "client.id": "stranger", **strategy}))
+    stranger.subscribe([stage.changelog("n")])
+    try:
+        wait_until(lambda: stranger.poll(0.1) is None and len(stranger.assignment()) == 1, "a partition for both")
+        wait_until(lambda: len(running.instance.view.owners) == 1, "the instance to know that it has but one")
+        assert [each.port for each in metadata_for_all(running.instance)] == [running.server.port]
+    finally:
+        stranger.close()
 
 
 def test_a_standby_takes_over_without_replay(counting: MakeStage) -> None:

@@ -52,7 +52,7 @@ class ServingConfig:
                 f"The service is to listen on {self.host}, where others can reach it: {missing} is needed. "
                 "Set HEADRACE_TOKEN and HEADRACE_PEER_TOKEN, or listen on 127.0.0.1."
             )
-        if self.advertise is not None and not _ADDRESS.fullmatch(self.advertise):
+        if self.advertise is not None and not is_address(self.advertise):
             raise ConfigError(f"advertise is to be host:port, such as host1:8080, not {self.advertise!r}")
         for name in ("max_requests", "max_subscribers", "max_body_bytes"):
             if getattr(self, name) < 1:
@@ -115,3 +115,8 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_address(text: str) -> bool:
+    """Whether it is host:port."""
+    return _ADDRESS.fullmatch(text) is not None

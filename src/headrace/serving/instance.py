@@ -26,6 +26,7 @@ from headrace.errors import StreamsError
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.internal_topics import commits_topic
 from headrace.serving.catalog import ServedStore
+from headrace.serving.config import is_address
 from headrace.serving.copies import Copies, PartitionCopy, PartitionId
 from headrace.serving.follower import Follower
 from headrace.serving.membership import (
@@ -421,12 +422,14 @@ def _members(future: Any, known: Mapping[str, frozenset[Place]]) -> list[Member]
         raise
     if group.state == ConsumerGroupState.DEAD:
         return []
+    # Who has come into the group from outside, and says no address, cannot be asked for anything.
+    instances = [member for member in group.members if is_address(member.client_id)]
     if group.state != ConsumerGroupState.STABLE:
-        return [Member(member.client_id, known.get(member.client_id, frozenset())) for member in group.members]
+        return [Member(member.client_id, known.get(member.client_id, frozenset())) for member in instances]
     return [
         Member(
             member.client_id,
             frozenset((each.topic, each.partition) for each in member.assignment.topic_partitions),
         )
-        for member in group.members
+        for member in instances
     ]
