@@ -78,6 +78,10 @@ class ProcessingFailed(StreamsError):
     """A node raised while it processed a record and the handler said stop."""
 
 
+class RecordTooLarge(StreamsError):
+    """A record is larger than the producer sends: what `production_exception_handler` is asked about."""
+
+
 class ProductionFailed(StreamsError):
     """A record could not be serialized or produced and the handler said stop."""
 

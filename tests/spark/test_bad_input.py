@@ -15,6 +15,7 @@ from headrace.errors import (
     FencedError,
     HeadraceError,
     ProductionFailed,
+    RecordTooLarge,
     TopologyError,
     UnknownTopicError,
 )
@@ -23,6 +24,7 @@ from headrace.kafka.topics import Topics, TopicSpec
 from headrace.responses import REPLACE_THREAD, ExceptionResponse
 from headrace.spark.commit import Committed, TransactionalCommitter
 from headrace.spark.results import Outputs
+from headrace.task.handlers import CONTINUE, FAIL, ErrorContext, HandlerResponse, OutputRecord
 from tests.spark.lab import TEXT, Lab, poisoned
 
 
@@ -94,6 +96,21 @@ def test_a_record_that_the_producer_does_not_send(lab: Lab) -> None:
         "max.message.bytes). Raise what is too low, or send less."
     )
     assert lab.written() == []
+
+
+def test_a_record_that_the_producer_does_not_send_can_be_done_without(lab: Lab) -> None:
+    lab.create_topics()
+    lab.send("a", "long", "b")
+
+    def go_on(context: ErrorContext, record: OutputRecord, error: Exception) -> HandlerResponse:
+        too_large = "The record has 2,000,001 bytes, the producer sends at most 1,000,000"
+        expected = isinstance(error, RecordTooLarge) and str(error) == too_large and record.topic.endswith(".out")
+        return CONTINUE if expected and context.offset == 1 else FAIL
+
+    with Streams(lab.topology(inflate), lab.config(production_exception_handler=go_on)) as application:
+        application.process_all_available()
+
+    assert lab.written() == ["a", "b"]
 
 
 def test_a_record_that_the_broker_does_not_take(lab: Lab) -> None:

@@ -40,6 +40,9 @@ _OURS = {
     "value.serializer": "serdes do that",
 }
 
+_LARGEST_RECORD = 1_000_000
+"""librdkafka's default."""
+
 
 def redact(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with secrets hidden, fit for a log or a message."""
@@ -78,6 +81,11 @@ class ClientSettings:
     def producer(self, **settings: Any) -> dict[str, Any]:
         """For confluent-kafka's producer; `settings` has Headrace's own, with `_` for `.`."""
         return {**self._librdkafka("producer."), **_dotted(settings)}
+
+    @property
+    def largest_record(self) -> int:
+        """How many bytes of key and value the producer sends at most."""
+        return int(self._librdkafka("producer.").get("message.max.bytes", _LARGEST_RECORD))
 
     def consumer(self, **settings: Any) -> dict[str, Any]:
         """For confluent-kafka's consumer; `settings` has Headrace's own, with `_` for `.`."""

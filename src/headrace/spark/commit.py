@@ -54,7 +54,6 @@ _ABORT_SECONDS = 5.0
 _MARGIN_SECONDS = 5.0
 _STEP_SECONDS = 1.0
 _TRANSACTION_MS = 60_000
-_LARGEST_BYTES = 1_000_000
 _PRODUCER = {
     "partitioner": "murmur2_random",
     "delivery.report.only.error": True,
@@ -235,7 +234,7 @@ class TransactionalCommitter:
         return taken_over(self._application_id)
 
     def _too_large(self, refused: Refused) -> str:
-        client = int(self._producer_settings.get("message.max.bytes", _LARGEST_BYTES))
+        client = self._settings.largest_record
         text = (
             f"A record of {refused.size:,} bytes for topic {refused.topic} is too large. "
             f"The producer sends at most {client:,} bytes (kafka setting max.request.size)"

@@ -54,10 +54,6 @@ class Layout:
         """How many partitions a stage has."""
         return max(self.tasks.values(), default=1)
 
-    def stage_of(self, subtopology: int) -> int:
-        """The stage that a sub-topology runs in."""
-        return next(number for number, stage in enumerate(self.stages) if subtopology in stage)
-
     def task_for(self, topic: str, partition: int) -> str:
         """The task that reads a partition of a topic of Kafka's; StreamsError where there is none."""
         group = self.readers.get(topic)

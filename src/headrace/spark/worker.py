@@ -282,6 +282,7 @@ class TaskRun:
             nodes=self._nodes,
             partitions=lambda topic: program.layout.partitions.get(topic, 1),
             queue_per_topic=True,
+            largest_record=program.settings.largest_record,
         )
         facts = overlays[TASK_FACTS]
         snapshot = facts.meta_get(_SNAPSHOT)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.config import StreamsConfig
-from headrace.errors import DeserializationFailed, ProcessingFailed, ProductionFailed
+from headrace.errors import DeserializationFailed, ProcessingFailed, ProductionFailed, RecordTooLarge
 from headrace.record import Headers, Record, RecordContext
 from headrace.task.handlers import (
     FAIL,
@@ -151,21 +151,34 @@ class ErrorDesk:
         self, node: Node, record: OutputRecord, context: RecordContext, origin: str, error: Exception
     ) -> None:
         """The key or the value of an output record could not be serialized."""
-        where = f"topic {record.topic}: {self._where(node, context)}"
-        try:
-            response = ask(self._production, self._context_of(node.name, context, origin), record, error)
-        except Exception as fatal:
-            raise ProcessingFailed(
-                f"Fatal user code error in production_exception_handler: {where}: {fatal}"
-            ) from fatal
-        self._send_dead_letters(response)
-        if response.result in (FAIL, RETRY):
+        if self._stops_production(node, record, context, origin, error):
+            where = f"topic {record.topic}: {self._where(node, context)}"
             part = record.key if origin == "key" else record.value
             raise ProductionFailed(
                 f"The {origin} of a record ({type(part).__name__}) could not be serialized for {where}: {error}. "
                 f"Check the {origin} serde of the sink, or set production_exception_handler to LogAndContinue."
             ) from error
         self.dropped["serialization error"] += 1
+
+    def does_without(self, node: Node, record: OutputRecord, context: RecordContext, error: RecordTooLarge) -> bool:
+        """Whether a record that the producer would refuse is dropped; if not, it is sent, and refused."""
+        if self._stops_production(node, record, context, None, error):
+            return False
+        self.dropped["record too large"] += 1
+        return True
+
+    def _stops_production(
+        self, node: Node, record: OutputRecord, context: RecordContext, origin: str | None, error: Exception
+    ) -> bool:
+        try:
+            response = ask(self._production, self._context_of(node.name, context, origin), record, error)
+        except Exception as fatal:
+            where = f"topic {record.topic}: {self._where(node, context)}"
+            raise ProcessingFailed(
+                f"Fatal user code error in production_exception_handler: {where}: {fatal}"
+            ) from fatal
+        self._send_dead_letters(response)
+        return response.result in (FAIL, RETRY)
 
     # -----------------------------------------------------------------------------------------------------------
 

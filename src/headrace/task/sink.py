@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace.errors import StreamsError
+from headrace.errors import RecordTooLarge, StreamsError
 from headrace.record import RecordContext
 from headrace.serdes import Serde
 from headrace.task.errors import ErrorDesk, Process, Send
@@ -20,8 +20,12 @@ def make_sink(
     send: Send,
     desk: ErrorDesk,
     partitions: Callable[[str], int],
+    largest: int,
 ) -> Process:
-    """The sink's `process`; `topic` is None where a function of the node's chooses it."""
+    """The sink's `process`; `topic` is None where a function of the node's chooses it.
+
+    `largest` is how many bytes of key and value can be sent.
+    """
     serialize_key: Callable[[Any], bytes | None] = serdes[0].serialize
     serialize_value: Callable[[Any], bytes | None] = serdes[1].serialize
     partitioner = node.partitioner
@@ -31,6 +35,15 @@ def make_sink(
     ) -> None:
         record = OutputRecord(to, key, value, context.timestamp, context.headers, partition)
         desk.not_serialized(node, record, context, origin, error)
+
+    def deliver(to: str, key: bytes | None, value: bytes | None, context: RecordContext, partition: int | None) -> None:
+        size = len(key or b"") + len(value or b"")
+        if size > largest:
+            record = OutputRecord(to, key, value, context.timestamp, context.headers, partition)
+            error = RecordTooLarge(f"The record has {size:,} bytes, the producer sends at most {largest:,}")
+            if desk.does_without(node, record, context, error):
+                return
+        send(to, key, value, context.timestamp, context.headers, partition)
 
     def write(to: str, key: Any, value: Any, context: RecordContext, partition: int | None) -> None:
         try:
@@ -43,9 +56,11 @@ def make_sink(
         except Exception as error:
             failed(to, key, value, context, partition, "value", error)
             return
-        send(to, key_bytes, value_bytes, context.timestamp, context.headers, partition)
+        deliver(to, key_bytes, value_bytes, context, partition)
 
     if topic is not None and partitioner is None:
+        surely_fits = largest // 2
+
         # The plainest sink, and the most common one, without the calls the others need.
         def process_plainly(key: Any, value: Any, context: RecordContext) -> None:
             try:
@@ -54,7 +69,10 @@ def make_sink(
             except Exception:
                 write(topic, key, value, context, None)
             else:
-                send(topic, key_bytes, value_bytes, context.timestamp, context.headers, None)
+                if value_bytes is not None and len(value_bytes) > surely_fits:
+                    deliver(topic, key_bytes, value_bytes, context, None)
+                else:
+                    send(topic, key_bytes, value_bytes, context.timestamp, context.headers, None)
 
         return process_plainly
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -46,7 +47,9 @@ class Task:
         nodes: Iterable[str] | None = None,
         partitions: Callable[[str], int] = lambda topic: 1,
         queue_per_topic: bool = False,
+        largest_record: int = sys.maxsize,
     ) -> None:
+        """`largest_record` is how many bytes of key and value a sink may send."""
         self.application_id = application_id
         self.task_id = task_id
         self.partition = partition
@@ -61,6 +64,7 @@ class Task:
         self._config = config
         self._send = send
         self._partitions = partitions
+        self._largest_record = largest_record
         self._internal_topics = frozenset(topology.internal_topics)
         chosen = None if nodes is None else self.global_nodes.union(nodes)
         self._nodes = {name: node for name, node in topology.nodes.items() if chosen is None or name in chosen}
@@ -334,7 +338,10 @@ class Task:
 
     def _sink(self, node: SinkNode) -> Forward:
         topic = None if callable(node.topic) else self.topic_name(node.topic)
-        return make_sink(node, topic, self._serdes.of_node(node), self._send, self.errors, self._partitions)
+        # What is internal is shuffled, not sent.
+        largest = sys.maxsize if node.topic in self._internal_topics else self._largest_record
+        serdes = self._serdes.of_node(node)
+        return make_sink(node, topic, serdes, self._send, self.errors, self._partitions, largest)
 
     def topic_name(self, topic: str) -> str:
         """The name of the topic in Kafka: internal ones begin with the application's id."""

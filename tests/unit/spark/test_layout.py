@@ -31,7 +31,6 @@ def test_a_repartition_is_a_shuffle_and_a_stage_of_its_own():
     assert layout.shuffled == {"app-r-repartition"}
     assert layout.looped == frozenset()
     assert layout.width == 5
-    assert [layout.stage_of(group) for group in (0, 1)] == [0, 1]
 
 
 def test_a_foreign_key_join_is_cut_at_one_topic():
