@@ -20,7 +20,7 @@ librdkafka = logging.getLogger("headrace.librdkafka")
 _AT_ONCE = 200
 """How many records are taken from the consumer at once: so few that they stay in the processor's cache."""
 _AHEAD = 5_000
-"""Of fewer records than this that wait, the consumer asks Kafka for more; what is beyond a range is thrown away."""
+"""While fewer records than this wait, the consumer asks Kafka for more; what is beyond a range is thrown away."""
 _POLL_SECONDS = 1.0
 _SILENCE_SECONDS = 15.0
 """How long Kafka may be silent until it counts as away."""
