@@ -107,8 +107,15 @@ def owners_by_kafka(stage: Stage, admin: AdminClient) -> dict[Place, str]:
 def seconds_until_known(stage: Stage, admin: AdminClient, running: list[Running]) -> float:
     """How long after Kafka every instance knows whose the partitions are, once each has some."""
     addresses = {each.address for each in running}
-    wait_until(lambda: set(owners_by_kafka(stage, admin).values()) == addresses, "all have a partition")
-    known, owners = time.monotonic(), owners_by_kafka(stage, admin)
+    owners: dict[Place, str] = {}
+
+    def has_shared_out() -> bool:
+        owners.clear()
+        owners.update(owners_by_kafka(stage, admin))
+        return set(owners.values()) == addresses
+
+    wait_until(has_shared_out, "all have a partition")
+    known = time.monotonic()
     wait_until(lambda: all(each.instance.view.owners == owners for each in running), "all know of it")
     return time.monotonic() - known
 

@@ -85,6 +85,13 @@ class Lab:
             self._producer.produce(self.topic(name), value, key, partition)
         self._producer.flush()
 
+    def read_to(self, name: str, last: str) -> list[str]:
+        """The values of a topic up to one."""
+        count = 1
+        while (values := self.read(name, count))[-1] != last:
+            count += 1
+        return values
+
     def read(self, name: str, count: int, partitions: int = 1) -> list[str]:
         """The first values of a topic, as soon as there are so many."""
         consumer = Consumer(
@@ -193,7 +200,8 @@ def test_punctuations_and_records_take_turns_and_go_on_after_a_restart(lab: Lab)
             written = lab.read("out", len(written) + 2)
             lab.send("in", "record", word)
             application.process_all_available()
-            written = lab.read("out", len(written) + 4)
+            written = lab.read_to("out", f"{word} 1")
+            written = lab.read("out", len(written) + 2)
     ticks = [int(value.split()[1]) for value in written if value.startswith("tick")]
     assert ticks == list(range(1, len(ticks) + 1))
     assert [value for value in written if value.startswith("record")] == ["record 1", "record 2"]

@@ -84,7 +84,7 @@ class ClientSettings:
 
     @property
     def largest_record(self) -> int:
-        """How many bytes of key and value the producer sends at most."""
+        """How many bytes a record may have that the producer sends."""
         return int(self._librdkafka("producer.").get("message.max.bytes", _LARGEST_RECORD))
 
     def consumer(self, **settings: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from headrace.errors import ConfigError
 
 LOCALHOST = "127.0.0.1"
 ANYWHERE = "0.0.0.0"
-_ADDRESS = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}")
+_ADDRESS = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+)?\]):\d{1,5}")
 _TOKEN = re.compile(r"[!-~]+")
 
 

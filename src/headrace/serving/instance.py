@@ -106,7 +106,7 @@ class Instance:
 
     def start(self) -> None:
         """Joins the others and begins to follow; answers at once."""
-        self._admin = AdminClient(self._settings.admin(), logger=logger)
+        self._admin = self._new_admin()
         topics = self._describe()
         self._topics_at = time.monotonic()
         self._partitions = {topic: len(each.partitions) for topic, each in topics.items()}
@@ -309,8 +309,19 @@ class Instance:
                     if look.__name__ not in failing:
                         logger.warning("The instance does not see how things are (%s): %s", look.__name__, error)
                     failing.add(look.__name__)
+                    if _is_timeout(error):
+                        self._ask_anew()
             self._changed.wait(_LOOK_SECONDS)
             self._changed.clear()
+
+    def _ask_anew(self) -> None:
+        """Makes a new client: one that was there while Kafka was away may never get an answer again."""
+        old, self._admin = [self._admin], self._new_admin()
+        # To let go of a client is to wait for it.
+        threading.Thread(target=old.clear, name="headrace-farewell", daemon=True).start()
+
+    def _new_admin(self) -> AdminClient:
+        return AdminClient(self._settings.admin(), logger=logger)
 
     def _see_members(self) -> None:
         if self.address is not None:
@@ -410,6 +421,10 @@ class Instance:
         for member in self._members:
             if member.group == instances_group(self._application_id):
                 member.leave()
+
+
+def _is_timeout(error: Exception) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() == KafkaError._TIMED_OUT
 
 
 def _members(future: Any, known: Mapping[str, frozenset[Place]]) -> list[Member]:

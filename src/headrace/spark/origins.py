@@ -29,8 +29,8 @@ class Origin:
     def read_on(self) -> None:
         """Reads the next piece, if there is one."""
         rows = next(self._pieces, None)
-        if rows is None:
-            self.has_more = False
+        if not rows:
+            self.has_more = rows is not None
             return
         times = list(accumulate((row[1] for row in rows), max, initial=self._latest))[1:]
         self._rows += rows
@@ -56,8 +56,7 @@ def merge_origins(origins: Sequence[Iterator[list[Row]]]) -> Iterator[list[Row]]
         return
     ahead = [Origin(pieces) for pieces in origins]
     while unread := [origin for origin in ahead if origin.has_more]:
-        last = min(unread, key=Origin.last_time)
-        last.read_on()
+        min(unread, key=Origin.last_time).read_on()
         # What comes before the least of the last times known cannot be preceded by anything that is still to come.
         until = min((origin.last_time() for origin in ahead if origin.has_more), default=None)
         taken = [origin.take(until) for origin in ahead]

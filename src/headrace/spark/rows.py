@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate, groupby
 
 import msgspec
 import pyarrow as pa
@@ -45,7 +46,8 @@ _PARCEL_SCHEMA = pa.schema(
 )
 ROWS_IN_PARCEL = 500
 """How many rows are packed together: so few that they are still in the processor's cache."""
-_PARCELS_AT_ONCE = 100
+_BYTES_AT_ONCE = 16 << 20
+"""How large a batch of parcels becomes before the next one begins."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Row]).decode
 
@@ -86,8 +88,9 @@ class RowWriter:
         """Everything collected so far."""
         self.pack(1)
         packed, self._packed = self._packed, []
-        for start in range(0, len(packed), _PARCELS_AT_ONCE):
-            columns = zip(*packed[start : start + _PARCELS_AT_ONCE], strict=True)
+        sizes = accumulate(len(content) for *_, content in packed)
+        for _, each in groupby(zip(sizes, packed, strict=True), key=lambda sized: sized[0] // _BYTES_AT_ONCE):
+            columns = zip(*(parcel for _, parcel in each), strict=True)
             arrays = [pa.array(column, field.type) for column, field in zip(columns, _PARCEL_SCHEMA, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=_PARCEL_SCHEMA)
 

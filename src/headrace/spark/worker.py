@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -212,7 +213,6 @@ class TaskRun:
         self._program = program
         self._batch = batch
         self._partition = partition
-        self._subtopology = subtopology
         self._out = rows
         self._results: dict[str, list[Row]] = {}
         """What the driver is to write, by topic."""
@@ -282,7 +282,7 @@ class TaskRun:
             nodes=self._nodes,
             partitions=lambda topic: program.layout.partitions.get(topic, 1),
             queue_per_topic=True,
-            largest_record=program.settings.largest_record,
+            largest_record=self._largest_record,
         )
         facts = overlays[TASK_FACTS]
         snapshot = facts.meta_get(_SNAPSHOT)
@@ -379,6 +379,11 @@ class TaskRun:
         rows.append((number, timestamp, key, value, headers))
         if len(rows) >= ROWS_IN_PARCEL:
             self._out.pack()
+
+    def _largest_record(self, topic: str) -> int:
+        """How large a record for the topic may be; what is shuffled is not sent."""
+        program = self._program
+        return sys.maxsize if topic in program.layout.shuffled else program.settings.largest_record
 
     def _tell(self, what: str, content: bytes) -> None:
         """Sends the driver something about the task."""

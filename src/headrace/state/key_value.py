@@ -162,7 +162,7 @@ class TimestampedKeyValueStore(BytesKeyValueStore):
         """The value of the key, and its time."""
         packed_key = self._recent_packed if key is self._recent_key else self._key(key)
         packed = self._get(packed_key) if self._expiring is None else self._ordered.get(packed_key)
-        return None if packed is None else self._listener_value(packed)
+        return None if packed is None else self._value_of(packed)
 
     def get_as_of(self, key: Any, timestamp: int) -> ValueAndTimestamp | None:
         """Not for this kind of store."""
@@ -232,10 +232,12 @@ class TimestampedKeyValueStore(BytesKeyValueStore):
         else:
             self._log(key, value[TIMESTAMP_SIZE:], timestamp_of(value), self._logged_headers(context))
 
-    def _listener_value(self, value: bytes) -> ValueAndTimestamp:
+    def _value_of(self, value: bytes) -> ValueAndTimestamp:
         return value_and_timestamp((self._deserialize_value(value[TIMESTAMP_SIZE:]), unpack_timestamp(value)[0]))
 
+    _listener_value = _value_of
+
     def _read(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Any, ValueAndTimestamp]]:
-        deserialize_key, value_of = self._deserialize_key, self._listener_value
+        deserialize_key, value_of = self._deserialize_key, self._value_of
         for key, value in entries:
             yield deserialize_key(key), value_of(value)

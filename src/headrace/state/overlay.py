@@ -40,7 +40,7 @@ class OverlayStore:
         self._written = MemoryStore()
         self._get_written = self._written.get
         self.put: Callable[[bytes, bytes], None] = self._written.put
-        """Sets the value of the key."""
+        """Sets the value of the key; another function from the first deletion on, so none that is kept."""
         self._deleted: set[bytes] = set()
         self._seen: dict[bytes, bytes | None] = {}
         """What the base was found to have by key: who updates a value asks for it more than once."""

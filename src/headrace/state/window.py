@@ -126,9 +126,9 @@ class WindowStore(SegmentedStore):
         if number:
             return self._store_key(pack_window_store_key(key, start, number), start)
         if start != self._recent_start:
-            self._recent_start = start
             self._before_key = self._store_key(b"", start)
             self._after_key = pack_window_store_key(b"", start)
+            self._recent_start = start
         elif key is self._recent_place[0]:
             return self._recent_place[1]
         place = self._before_key + key + self._after_key
@@ -229,11 +229,11 @@ class TimestampedWindowStore(WindowStore):
         """Sets the value of the key in the window that starts then; None deletes it."""
         packed_key = self._recent_packed if key is self._recent_key else self._key(key)
         packed = self._serialize_value(value)
-        value = None if packed is None else pack_timestamp(timestamp) + packed
+        stamped = None if packed is None else pack_timestamp(timestamp) + packed
         if self._duplicates:
-            self._put_window(packed_key, value, start, context)
+            self._put_window(packed_key, stamped, start, context)
         else:
-            self._put(self._place(packed_key, start, 0), start, value, context)
+            self._put(self._place(packed_key, start, 0), start, stamped, context)
 
     def _logged_form(self, value: bytes, timestamp: int) -> bytes:
         return pack_timestamped(value, timestamp)

@@ -6,11 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.errors import RecordTooLarge, StreamsError
-from headrace.record import RecordContext
+from headrace.record import Headers, RecordContext
 from headrace.serdes import Serde
 from headrace.task.errors import ErrorDesk, Process, Send
 from headrace.task.handlers import OutputRecord
 from headrace.topology.nodes import SinkNode
+
+_OVERHEAD = 36
+"""What a record takes beside its key, value and headers: lengths, times and flags."""
+_HEADER_OVERHEAD = 10
+"""What a header takes beside its name and content: two lengths."""
 
 
 def make_sink(
@@ -20,11 +25,11 @@ def make_sink(
     send: Send,
     desk: ErrorDesk,
     partitions: Callable[[str], int],
-    largest: int,
+    largest: Callable[[str], int],
 ) -> Process:
     """The sink's `process`; `topic` is None where a function of the node's chooses it.
 
-    `largest` is how many bytes of key and value can be sent.
+    `largest` tells how many bytes a record may have that is sent to a topic.
     """
     serialize_key: Callable[[Any], bytes | None] = serdes[0].serialize
     serialize_value: Callable[[Any], bytes | None] = serdes[1].serialize
@@ -37,10 +42,10 @@ def make_sink(
         desk.not_serialized(node, record, context, origin, error)
 
     def deliver(to: str, key: bytes | None, value: bytes | None, context: RecordContext, partition: int | None) -> None:
-        size = len(key or b"") + len(value or b"")
-        if size > largest:
+        size, most = _size(key, value, context.headers), largest(to)
+        if size > most:
             record = OutputRecord(to, key, value, context.timestamp, context.headers, partition)
-            error = RecordTooLarge(f"The record has {size:,} bytes, the producer sends at most {largest:,}")
+            error = RecordTooLarge(f"The record takes up to {size:,} bytes, the producer sends at most {most:,}")
             if desk.does_without(node, record, context, error):
                 return
         send(to, key, value, context.timestamp, context.headers, partition)
@@ -59,7 +64,7 @@ def make_sink(
         deliver(to, key_bytes, value_bytes, context, partition)
 
     if topic is not None and partitioner is None:
-        surely_fits = largest // 2
+        roomy = (largest(topic) - _OVERHEAD) // 2
 
         # The plainest sink, and the most common one, without the calls the others need.
         def process_plainly(key: Any, value: Any, context: RecordContext) -> None:
@@ -69,10 +74,15 @@ def make_sink(
             except Exception:
                 write(topic, key, value, context, None)
             else:
-                if value_bytes is not None and len(value_bytes) > surely_fits:
-                    deliver(topic, key_bytes, value_bytes, context, None)
-                else:
+                surely_fits = (
+                    (value_bytes is None or len(value_bytes) <= roomy)
+                    and (key_bytes is None or len(key_bytes) <= roomy)
+                    and not context.headers
+                )
+                if surely_fits:
                     send(topic, key_bytes, value_bytes, context.timestamp, context.headers, None)
+                else:
+                    deliver(topic, key_bytes, value_bytes, context, None)
 
         return process_plainly
 
@@ -84,6 +94,12 @@ def make_sink(
         write(to, key, value, context, partition)
 
     return process
+
+
+def _size(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """The bytes that a record takes at most on its way to Kafka, as the producer reckons them."""
+    named = sum(len(name.encode()) + len(content or b"") + _HEADER_OVERHEAD for name, content in headers)
+    return _OVERHEAD + len(key or b"") + len(value or b"") + named
 
 
 def _chosen_topic(node: SinkNode, key: Any, value: Any, context: RecordContext) -> str:

@@ -47,9 +47,9 @@ class Task:
         nodes: Iterable[str] | None = None,
         partitions: Callable[[str], int] = lambda topic: 1,
         queue_per_topic: bool = False,
-        largest_record: int = sys.maxsize,
+        largest_record: Callable[[str], int] = lambda topic: sys.maxsize,
     ) -> None:
-        """`largest_record` is how many bytes of key and value a sink may send."""
+        """`largest_record` tells how many bytes a record that a sink sends to a topic may have."""
         self.application_id = application_id
         self.task_id = task_id
         self.partition = partition
@@ -338,10 +338,8 @@ class Task:
 
     def _sink(self, node: SinkNode) -> Forward:
         topic = None if callable(node.topic) else self.topic_name(node.topic)
-        # What is internal is shuffled, not sent.
-        largest = sys.maxsize if node.topic in self._internal_topics else self._largest_record
         serdes = self._serdes.of_node(node)
-        return make_sink(node, topic, serdes, self._send, self.errors, self._partitions, largest)
+        return make_sink(node, topic, serdes, self._send, self.errors, self._partitions, self._largest_record)
 
     def topic_name(self, topic: str) -> str:
         """The name of the topic in Kafka: internal ones begin with the application's id."""
