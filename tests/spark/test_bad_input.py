@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from pyspark.sql import SparkSession
 
@@ -21,9 +24,11 @@ from headrace.errors import (
 )
 from headrace.kafka.embedded import EmbeddedKafka
 from headrace.kafka.topics import Topics, TopicSpec
+from headrace.record import NO_HEADERS
 from headrace.responses import REPLACE_THREAD, ExceptionResponse
 from headrace.spark.commit import Committed, TransactionalCommitter
 from headrace.spark.results import Outputs
+from headrace.spark.rows import Row
 from headrace.task.handlers import CONTINUE, FAIL, ErrorContext, HandlerResponse, OutputRecord
 from tests.spark.lab import TEXT, Lab, poisoned
 
@@ -158,6 +163,38 @@ def test_a_second_process_of_the_same_application_takes_over(lab: Lab) -> None:
         f"Another process runs the application {lab.application_id} and has taken over; this one stops."
     )
     assert lab.written() == ["A"]
+
+
+class RefusedHalfway(Outputs):
+    """Results that a producer begins with, and goes on with when it knows that it is fenced."""
+
+    def __init__(self, producer: Producer, topic: str) -> None:
+        super().__init__()
+        self._producer = producer
+        self._topic = topic
+
+    def __iter__(self) -> Iterator[tuple[str, list[Row]]]:
+        rows: list[Row] = [(0, 1, b"k", b"v", NO_HEADERS)]
+        yield self._topic, rows
+        with contextlib.suppress(KafkaException):
+            while True:
+                self._producer.produce(self._topic, b"v")
+                self._producer.poll(0.05)
+        yield self._topic, rows
+
+
+def test_a_process_that_finds_itself_fenced_while_it_writes_says_so(lab: Lab) -> None:
+    lab.create_topics()
+    with Streams(lab.topology(), lab.config()) as application:
+        application.process_all_available()
+    first = TransactionalCommitter(lab.settings, lab.application_id)
+    second = TransactionalCommitter(lab.settings, lab.application_id)
+    outputs = RefusedHalfway(first._producer, f"{lab.application_id}.out")
+    with pytest.raises(FencedError, match="has taken over"):
+        first.commit(outputs, Committed(first.committed().batch + 1, "token"), {})
+    first.close()
+    second.close()
+    assert lab.written() == []
 
 
 def test_what_another_process_has_gone_on_with_is_not_taken_back(lab: Lab) -> None:

@@ -45,7 +45,8 @@ _COORDINATOR_PAUSE = 0.2
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 _UNKNOWN_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
-_PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+_NO_REASON = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT, KafkaError._FATAL)
+"""Why records are refused that something else has gone wrong with before: the reason is that of the transaction."""
 _SILENCE_SECONDS = 15.0
 """How long Kafka may be silent until it counts as away."""
 _START_SECONDS = 45.0
@@ -206,7 +207,7 @@ class TransactionalCommitter:
 
     def _reason(self, error: KafkaException, refused: list[Refused]) -> Exception:
         """The error to raise for one of librdkafka's."""
-        first = next((each for each in refused if each.error.code() not in _PURGED), None)
+        first = next((each for each in refused if each.error.code() not in _NO_REASON), None)
         cause: KafkaError = error.args[0] if first is None else first.error
         servers = self._settings.bootstrap_servers
         if cause.code() in _FENCED:
