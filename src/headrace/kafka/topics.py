@@ -327,7 +327,8 @@ class Topics:
         from confluent_kafka import Consumer
 
         if group not in self._readers:
-            ours = {"group.id": group, "enable.auto.commit": False}
+            # As read_committed, it would wait for a transaction that a process which died has left open.
+            ours = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
             self._readers[group] = Consumer({"log_level": 0, **self._settings.consumer(**ours)})
         return self._readers[group]
 

@@ -6,7 +6,7 @@ import uuid
 from datetime import timedelta
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 import headrace as hr
 from headrace.errors import ConfigError, EnvironmentFailed, TopologyError, UnknownTopicError
@@ -120,6 +120,28 @@ def test_the_lag_is_what_the_group_has_not_read_yet(topics: Topics, embedded_kaf
     topics.delete_group(group)
     topics.delete_group(f"{own}-never-there")
     assert [each.committed for each in topics.lag(group, [topic])] == [None, None]
+
+
+def test_the_lag_does_not_wait_for_a_transaction_that_is_open(
+    topics: Topics, embedded_kafka: EmbeddedKafka, own: str
+) -> None:
+    servers = embedded_kafka.bootstrap_servers
+    topic, group = f"{own}-dying", f"{own}-dead"
+    topics.create([TopicSpec(topic, 1)])
+    produce(servers, topic, ["a", "b", "c"])
+    consumer = Consumer(ClientSettings(servers).consumer(group_id=group, enable_auto_commit=False))
+    producer = Producer(ClientSettings(servers).producer(transactional_id=group))
+    producer.init_transactions(60)
+    for offset in (1, 2):
+        producer.begin_transaction()
+        positions = [TopicPartition(topic, 0, offset)]
+        producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), 60)
+        if offset == 1:
+            producer.commit_transaction(60)
+    (behind,) = topics.lag(group, [topic])
+    assert (behind.committed, behind.lag) == (1, 2)
+    producer.abort_transaction(60)
+    consumer.close()
 
 
 def test_a_group_in_use_is_not_deleted(topics: Topics, embedded_kafka: EmbeddedKafka, own: str) -> None:
