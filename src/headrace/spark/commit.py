@@ -97,6 +97,8 @@ class TransactionalCommitter:
         self._application_id = application_id
         self._timeout = timeout
         self._began = 0.0
+        self._fatal: KafkaError | None = None
+        """What has made the producer useless."""
         self._producer_settings = settings.producer(**self._kind(), **_PRODUCER)
         self._producer = self._new_producer()
         ours = {"group.id": application_id, "enable.auto.commit": False}
@@ -147,8 +149,16 @@ class TransactionalCommitter:
         """The settings that make the producer what it is."""
         return {"transactional.id": self._application_id}
 
+    def _plain_producer(self) -> Producer:
+        # Left to itself, confluent-kafka raises a fatal error in the middle of telling what became of the records.
+        return Producer({**self._producer_settings, "error_cb": self._notice}, logger=librdkafka)
+
+    def _notice(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._fatal = error
+
     def _new_producer(self) -> Producer:
-        producer = Producer(self._producer_settings, logger=librdkafka)
+        producer = self._plain_producer()
         try:
             producer.init_transactions(_START_SECONDS)
         except KafkaException as error:
@@ -209,6 +219,8 @@ class TransactionalCommitter:
         """The error to raise for one of librdkafka's."""
         first = next((each for each in refused if each.error.code() not in _NO_REASON), None)
         cause: KafkaError = error.args[0] if first is None else first.error
+        if self._fatal is not None:
+            cause, first = self._fatal, None
         servers = self._settings.bootstrap_servers
         if cause.code() in _FENCED:
             return self._fenced()
@@ -266,7 +278,7 @@ class PlainCommitter(TransactionalCommitter):
         return {"enable.idempotence": True}
 
     def _new_producer(self) -> Producer:
-        return Producer(self._producer_settings, logger=librdkafka)
+        return self._plain_producer()
 
 
 def _read_marker(consumer: Consumer, application_id: str) -> Committed | None:
