@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from headrace.errors import (
     HeadraceError,
     ProductionFailed,
     RecordTooLarge,
+    StreamsError,
     TopologyError,
     UnknownTopicError,
 )
@@ -163,6 +165,32 @@ def test_a_second_process_of_the_same_application_takes_over(lab: Lab) -> None:
         f"Another process runs the application {lab.application_id} and has taken over; this one stops."
     )
     assert lab.written() == ["A"]
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "failed", "message"),
+    [
+        (None, StreamsError, r"The state file changes-.* is missing in .*headrace reset"),
+        (Committed(99, "another token"), FencedError, "has taken over"),
+    ],
+)
+def test_state_files_that_are_gone(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, meanwhile: Committed | None, failed: type[Exception], message: str
+) -> None:
+    """Somebody has removed them, or another process that has gone on no longer needs them."""
+    lab.create_topics()
+    topology = lab.topology(store="counts")
+    with Streams(topology, lab.config()) as application:
+        lab.send("a")
+        application.process_all_available()
+    shutil.rmtree(lab.directory / "copies")
+    for file in (lab.directory / "checkpoints" / lab.application_id / "state").glob("changes-*"):
+        file.unlink()
+    if meanwhile is not None:
+        monkeypatch.setattr("headrace.spark.query.last_commit", lambda *_: meanwhile)
+    lab.send("b")
+    with pytest.raises(failed, match=message), Streams(topology, lab.config()) as application:
+        application.wait(600)
 
 
 class RefusedHalfway(Outputs):

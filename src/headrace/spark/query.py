@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
-from headrace.errors import EnvironmentFailed
+from headrace.errors import EnvironmentFailed, StreamsError
 from headrace.kafka.topics import Topics
 from headrace.spark.checkpoint import EMPTY, Manifest, StateFiles
-from headrace.spark.commit import NEVER, Committed, TransactionalCommitter
+from headrace.spark.commit import NEVER, Committed, TransactionalCommitter, last_commit, taken_over
 from headrace.spark.failures import is_lost_worker
 from headrace.spark.recent_changes import RecentChanges
 from headrace.spark.results import sort_out, stale_tasks
@@ -193,11 +193,21 @@ class BatchRunner:
                 if not stale:
                     return table
                 logger.info("working copies are rebuilt from the checkpoint: %s", ", ".join(sorted(stale)))
-                for task, state in self._files.read(self._state, stale).items():
+                for task, state in self._saved(stale).items():
                     rebuild[task] = self._session.sparkContext.broadcast(state)
         finally:
             for sent in rebuild.values():
                 sent.destroy()
+
+    def _saved(self, tasks: set[str]) -> dict[str, bytes]:
+        """The state of these tasks from its files, which another process removes if it has gone on meanwhile."""
+        try:
+            return self._files.read(self._state, tasks)
+        except StreamsError as error:
+            application_id = self._program.application_id
+            if self.may_have_made(last_commit(self._program.settings, application_id)):
+                raise
+            raise taken_over(application_id) from error
 
     def _attempt(self, batch: Batch) -> pa.Table:
         """What the tasks give; where a worker died on the way they are run again, some times."""
