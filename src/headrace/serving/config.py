@@ -77,7 +77,7 @@ class ServingConfig:
     @classmethod
     def at(cls, address: str) -> ServingConfig:
         """The settings to be asked at host:port."""
-        if not _ADDRESS.fullmatch(address):
+        if not is_address(address):
             raise ConfigError(f"application_server is to be host:port, such as host1:8080, not {address!r}")
         host, _, port = address.rpartition(":")
         host = host.strip("[]")

@@ -222,6 +222,7 @@ class TaskRun:
             for topic in layout.shuffled
         }
         """What tasks of later stages are to read, by topic and partition."""
+        self._largest_sent = program.settings.largest_record
         self._sent = 0
         self._origin = subtopology << 50 | partition << _ORIGIN_SHIFT
         group = next(g for g in program.topology.subtopologies() if g.id == subtopology)
@@ -382,8 +383,7 @@ class TaskRun:
 
     def _largest_record(self, topic: str) -> int:
         """How large a record for the topic may be; what is shuffled is not sent."""
-        program = self._program
-        return sys.maxsize if topic in program.layout.shuffled else program.settings.largest_record
+        return sys.maxsize if topic in self._shuffled else self._largest_sent
 
     def _tell(self, what: str, content: bytes) -> None:
         """Sends the driver something about the task."""
