@@ -36,6 +36,9 @@ class StreamAggregateOperator(Operator):
             self.ctx.drop(context, "null key or value")
             return
         store = self.store
+        if store.cached:
+            store.revise(key, value, context, self.first, self.aggregator)
+            return
         timestamp = context.timestamp
         stored = store.get(key)
         if stored is None:
@@ -46,9 +49,13 @@ class StreamAggregateOperator(Operator):
                 timestamp = old_timestamp
         new = self.aggregator(key, value, old)
         result = store.put(key, new, timestamp, context)
-        if self.forwards and result != NOT_PUT:
+        if result != NOT_PUT:
             change = Change(new, old if self.send_old else None, result == LATEST)
             self.forward(key, change, context.at(timestamp))
+
+    def first(self, key: Any, value: Any) -> Any:
+        """The aggregate after the first record."""
+        return self.aggregator(key, value, self.initializer())
 
 
 class StreamReduceOperator(Operator):

@@ -40,6 +40,9 @@ class WindowAggregateOperator(TimeWindowOperator):
             if end <= close_time:
                 self.ctx.drop(context, EXPIRED_WINDOW)
                 continue
+            if store.cached:
+                store.revise(key, value, start, context, self.first, self.aggregator)
+                continue
             new_timestamp = timestamp
             stored = store.fetch_one(key, start)
             if stored is None:
@@ -54,6 +57,10 @@ class WindowAggregateOperator(TimeWindowOperator):
                 self.forward_update(key, Window(start, end), new, old, new_timestamp, context)
         if self.emit_on_close:
             self.emit_closed(close_time, context)
+
+    def first(self, key: Any, value: Any) -> Any:
+        """The aggregate of a window after its first record."""
+        return self.aggregator(key, value, self.initializer())
 
     def starts_to_emit(self, close_time: int, emitted_until: int) -> tuple[int, int] | None:
         last = close_time - self.size_ms

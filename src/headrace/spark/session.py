@@ -49,7 +49,8 @@ def make_session(
         "spark.locality.wait": "0",
     }
     if is_local(str(settings.get(MASTER, ours[MASTER]))):
-        ours["spark.shuffle.compress"] = "false"
+        # What is shuffled stays on this machine.
+        ours |= {"spark.shuffle.compress": "false", "spark.shuffle.checksum.enabled": "false"}
     if "://" not in checkpoint or checkpoint.startswith("file:"):
         ours["spark.sql.streaming.checkpointFileManagerClass"] = _LOCAL_FILES
     if "PYSPARK_GATEWAY_PORT" in os.environ:

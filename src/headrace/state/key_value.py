@@ -18,7 +18,7 @@ from headrace.state.environment import StoreEnvironment
 from headrace.state.expiry import ExpiringStore
 from headrace.state.port import OrderedStore, after_prefix
 from headrace.state.put_result import LATEST
-from headrace.state.store import Store, is_inverted
+from headrace.state.store import Add, First, Store, is_inverted
 from headrace.topology.stores import StoreSpec
 
 
@@ -161,7 +161,7 @@ class TimestampedKeyValueStore(BytesKeyValueStore):
     def get(self, key: Any) -> ValueAndTimestamp | None:
         """The value of the key, and its time."""
         packed_key = self._recent_packed if key is self._recent_key else self._key(key)
-        packed = self._get(packed_key) if self._expiring is None else self._ordered.get(packed_key)
+        packed = self._current(packed_key)
         return None if packed is None else self._value_of(packed)
 
     def get_as_of(self, key: Any, timestamp: int) -> ValueAndTimestamp | None:
@@ -174,6 +174,32 @@ class TimestampedKeyValueStore(BytesKeyValueStore):
         packed = self._serialize_value(value)
         self._put(packed_key, None if packed is None else pack_timestamp(timestamp) + packed, context)
         return LATEST
+
+    def revise(self, key: Any, value: Any, context: RecordContext, first: First, add: Add) -> None:
+        """Puts `add(key, value, old)`, or `first(key, value)` where there is no old one, with the later of the times.
+
+        What `get` and `put` do, in fewer steps; only for stores that are cached.
+        """
+        cache = self._cache
+        assert cache is not None
+        packed_key = self._recent_packed if key is self._recent_key else self._key(key)
+        entry = cache.get(packed_key) if self._expiring is None else None
+        before = self._current(packed_key) if entry is None else entry[0]
+        timestamp = context.timestamp
+        if before is None:
+            new = first(key, value)
+        else:
+            new = add(key, value, self._deserialize_value(before[TIMESTAMP_SIZE:]))
+            timestamp = max(timestamp, timestamp_of(before))
+        packed = self._serialize_value(new)
+        if packed is None:
+            self._ordered.delete(packed_key)
+            stamped = None
+        else:
+            stamped = pack_timestamp(timestamp) + packed
+            self._ordered.put(packed_key, stamped)
+        self._absent = None
+        cache.put(packed_key, stamped, before, context)
 
     def put_if_absent(self, key: Any, value: Any, timestamp: int, context: RecordContext) -> ValueAndTimestamp | None:
         """Sets the value unless the key has one, which is the answer."""
@@ -220,6 +246,9 @@ class TimestampedKeyValueStore(BytesKeyValueStore):
             if log is not None:
                 log(key, None, expiring.stream_time, NO_HEADERS)
         return count
+
+    def _current(self, key: bytes) -> bytes | None:
+        return self._get(key) if self._expiring is None else self._ordered.get(key)
 
     def _logged_form(self, value: bytes, timestamp: int) -> bytes:
         return pack_timestamped(value, timestamp)

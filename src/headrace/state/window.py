@@ -20,7 +20,7 @@ from headrace.state.environment import StoreEnvironment
 from headrace.state.metadata import load_number, save_number
 from headrace.state.port import OrderedStore
 from headrace.state.segmented import Entries, SegmentedStore
-from headrace.state.store import is_inverted
+from headrace.state.store import Add, First, is_inverted
 from headrace.topology.stores import StoreSpec
 from headrace.windowed import Window, Windowed
 
@@ -234,6 +234,25 @@ class TimestampedWindowStore(WindowStore):
             self._put_window(packed_key, stamped, start, context)
         else:
             self._put(self._place(packed_key, start, 0), start, stamped, context)
+
+    def revise(self, key: Any, value: Any, start: int, context: RecordContext, first: First, add: Add) -> None:
+        """Puts `add(key, value, old)`, or `first(key, value)` where there is no old one, with the later of the times.
+
+        What `fetch_one` and `put` do, in fewer steps; only for stores that are cached.
+        """
+        cache = self._cache
+        assert cache is not None
+        place = self._place(self._recent_packed if key is self._recent_key else self._key(key), start, 0)
+        entry = cache.get(place)
+        before = self._get_retained(place, start) if entry is None else entry[0]
+        timestamp = context.timestamp
+        if before is None:
+            new = first(key, value)
+        else:
+            new = add(key, value, self._deserialize_value(before[TIMESTAMP_SIZE:]))
+            timestamp = max(timestamp, timestamp_of(before))
+        packed = self._serialize_value(new)
+        self._put(place, start, None if packed is None else pack_timestamp(timestamp) + packed, context)
 
     def _logged_form(self, value: bytes, timestamp: int) -> bytes:
         return pack_timestamped(value, timestamp)
