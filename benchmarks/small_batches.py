@@ -76,7 +76,7 @@ def on_state(stand: Stand, keys: int) -> OnState:
         seconds = []
         for number in range(_WARM_UP + _STATE_ROUNDS):
             seconds.append(feed.send(records))
-            advance(number - _WARM_UP + 1)
+            advance(max(number - _WARM_UP + 1, 0))
         rss = running.usage().rss_bytes
     stand.forget(application.application_id)
     return OnState(keys, statistics.median(seconds[_WARM_UP:]) * 1000, rss / 1024**2)
