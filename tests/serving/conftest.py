@@ -51,8 +51,8 @@ def app(embedded_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory)
             stage.pipe(
                 f"{prefix}-{name}", [(key, {"of": index, "ä": None}, 1 + index) for index, key in enumerate(keys)]
             )
-        stage.pipe(f"{prefix}-prices", [("tea", 1.0, 1000), ("tea", 2.5, 5000), ("tea", 2.0, 3000), ("jam", 7.0, 10)])
-        stage.pipe(f"{prefix}-prices", [("jam", None, 4000)])
+        prices = [("tea", 1.0, 1000), ("tea", 2.5, 5000), ("tea", 2.0, 3000), ("jam", 7.0, 10), ("jam", None, 4000)]
+        stage.pipe(f"{prefix}-prices", [(key, price, BASE + time) for key, price, time in prices])
         stage.pipe(f"{prefix}-places", [(f"p{number}", {"n": number}, 1 + number) for number in range(20)])
         running = stage.start_all(3)
         yield Fixed(stage, running, prefix)

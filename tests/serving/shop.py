@@ -70,7 +70,7 @@ ABSENT: dict[str, Any] = {
 }
 MINUTE = 60_000
 BASE = (int(time.time()) // 3600 - 2) * 60 * MINUTE
-"""When the clicks begin: recently, as Kafka removes old windows from changelogs."""
+"""When clicks and prices begin: recently, as Kafka removes old windows and old versions from changelogs."""
 
 
 def shop(prefix: str) -> Topology:

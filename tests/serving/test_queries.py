@@ -272,11 +272,12 @@ def test_times_as_dates(app: Fixed, http: httpx.Client) -> None:
 
 def test_versions(app: Fixed, http: httpx.Client) -> None:
     store = app.any.store("prices")
-    assert store.get("tea") == ValueAndTimestamp(2.5, 5000)
+    assert store.get("tea") == ValueAndTimestamp(2.5, BASE + 5000)
     assert store.get("jam") is None
     with Client(app.any.url) as client:
         for key in ("tea", "jam", "none"):
-            for as_of in (0, 9, 10, 999, 1000, 2999, 3000, 4000, 4999, 5000, 10**12):
+            for after in (-1, 9, 10, 999, 1000, 2999, 3000, 4000, 4999, 5000, MINUTE):
+                as_of = BASE + after
                 found = [driver.store("prices").get(key, as_of) for driver in app.stage.drivers]
                 expected = next((each for each in found if each is not None), None)
                 assert store.get(key, as_of) == expected

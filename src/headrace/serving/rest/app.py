@@ -60,7 +60,7 @@ def handle_errors(app: FastAPI) -> None:
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     wrong = "; ".join(f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors())
-    return Problem(400, "Bad request", wrong).response()
+    return Problem(400, "Bad Request", wrong).response()
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -101,7 +101,7 @@ async def query(request: Request) -> Response:
     try:
         asked = _decode_query(await request.body())
     except msgspec.MsgspecError as error:
-        raise Problem(400, "Bad request", f"This is not a query: {error}") from None
+        raise Problem(400, "Bad Request", f"This is not a query: {error}") from None
     check_query(asked, service.reader.store(asked.store))
     found = await service.router.ask_locally(asked, min(max(0, asked.wait_ms) / 1000, _QUERY_SECONDS))
     return Response(msgspec.json.encode(found), media_type="application/json")

@@ -56,7 +56,7 @@ def read_position(text: str | None) -> dict[int, int]:
         return {}
     if _POSITION.fullmatch(text) is None:
         raise Problem(
-            400, "Bad request", f"{text!r} is not a position: partition:offset,… is needed, such as 0:120,2:7"
+            400, "Bad Request", f"{text!r} is not a position: partition:offset,… is needed, such as 0:120,2:7"
         )
     return {int(partition): int(offset) for partition, offset in (each.split(":") for each in text.split(","))}
 
@@ -78,7 +78,7 @@ def read_time(text: str | None, default: int, name: str) -> int:
         moment = None
     if moment is None:
         raise Problem(
-            400, "Bad request", f"{name}: {text!r} is neither milliseconds since 1970 nor a date and time of ISO 8601"
+            400, "Bad Request", f"{name}: {text!r} is neither milliseconds since 1970 nor a date and time of ISO 8601"
         )
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=timezone.utc)

@@ -53,7 +53,7 @@ def problem_of(error: Exception) -> Problem:
             partitions=describe_missing(error.refused),
         )
     if isinstance(error, (KeyTextError, CursorError, DemandError, PositionError)):
-        return Problem(400, "Bad request", str(error))
+        return Problem(400, "Bad Request", str(error))
     if isinstance(error, StoreError):
         return Problem(400, "Not for this kind of store", str(error))
     return Problem(500, "Internal error", "The instance could not answer; its log says why.")

@@ -91,7 +91,7 @@ async def scan(
     service = service_of(request)
     service.reader.store(store)
     if prefix is not None and (low is not None or high is not None):
-        raise Problem(400, "Bad request", "Give either prefix, or from and to")
+        raise Problem(400, "Bad Request", "Give either prefix, or from and to")
     texts = service.texts[store]
     page = await service.reader.scan(
         store,
@@ -308,7 +308,7 @@ def _span(start: str | None, end: str | None) -> tuple[int, int]:
 
 def _prefix(texts: StoreTexts, prefix: str) -> bytes:
     if texts.key.name != "string":
-        raise Problem(400, "Bad request", f"Keys of this store are {texts.key.description}: a prefix needs text keys")
+        raise Problem(400, "Bad Request", f"Keys of this store are {texts.key.description}: a prefix needs text keys")
     return prefix.encode()
 
 

@@ -51,7 +51,7 @@ async def changes(
     start = dict.fromkeys(range(partitions), 0) if wanted == BEGINNING else read_position(wanted)
     beyond = [partition for partition in start if partition >= partitions]
     if beyond:
-        raise Problem(400, "Bad request", f"Store {store} has {partitions} partitions, there is no {beyond[0]}.")
+        raise Problem(400, "Bad Request", f"Store {store} has {partitions} partitions, there is no {beyond[0]}.")
     if service.subscribers >= service.config.max_subscribers:
         raise Problem(
             503,
