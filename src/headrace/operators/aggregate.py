@@ -36,8 +36,8 @@ class StreamAggregateOperator(Operator):
             self.ctx.drop(context, "null key or value")
             return
         store = self.store
-        if store.cached:
-            store.revise(key, value, context, self.first, self.aggregator)
+        if not self.forwards:
+            store.revise(key, value, context, self.initializer, self.aggregator)
             return
         timestamp = context.timestamp
         stored = store.get(key)
@@ -52,10 +52,6 @@ class StreamAggregateOperator(Operator):
         if result != NOT_PUT:
             change = Change(new, old if self.send_old else None, result == LATEST)
             self.forward(key, change, context.at(timestamp))
-
-    def first(self, key: Any, value: Any) -> Any:
-        """The aggregate after the first record."""
-        return self.aggregator(key, value, self.initializer())
 
 
 class StreamReduceOperator(Operator):

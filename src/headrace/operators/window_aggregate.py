@@ -41,7 +41,7 @@ class WindowAggregateOperator(TimeWindowOperator):
                 self.ctx.drop(context, EXPIRED_WINDOW)
                 continue
             if store.cached:
-                store.revise(key, value, start, context, self.first, self.aggregator)
+                store.revise(key, value, start, context, self.initializer, self.aggregator)
                 continue
             new_timestamp = timestamp
             stored = store.fetch_one(key, start)
@@ -57,10 +57,6 @@ class WindowAggregateOperator(TimeWindowOperator):
                 self.forward_update(key, Window(start, end), new, old, new_timestamp, context)
         if self.emit_on_close:
             self.emit_closed(close_time, context)
-
-    def first(self, key: Any, value: Any) -> Any:
-        """The aggregate of a window after its first record."""
-        return self.aggregator(key, value, self.initializer())
 
     def starts_to_emit(self, close_time: int, emitted_until: int) -> tuple[int, int] | None:
         last = close_time - self.size_ms

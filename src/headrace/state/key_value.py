@@ -6,19 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.errors import StoreError
-from headrace.record import NO_HEADERS, RecordContext, ValueAndTimestamp, value_and_timestamp
-from headrace.serdes.forms.timestamped import (
-    TIMESTAMP_SIZE,
-    pack_timestamp,
-    pack_timestamped,
-    timestamp_of,
-    unpack_timestamp,
-)
+from headrace.record import NO_HEADERS, RecordContext, ValueAndTimestamp
+from headrace.serdes.forms.timestamped import pack_timestamp
 from headrace.state.environment import StoreEnvironment
 from headrace.state.expiry import ExpiringStore
 from headrace.state.port import OrderedStore, after_prefix
 from headrace.state.put_result import LATEST
-from headrace.state.store import Add, First, Store, is_inverted
+from headrace.state.store import Store, is_inverted
+from headrace.state.timestamped import Add, Initial, TimestampedStore
 from headrace.topology.stores import StoreSpec
 
 
@@ -149,7 +144,7 @@ class KeyValueStore(BytesKeyValueStore):
             yield deserialize_key(key), deserialize_value(value)
 
 
-class TimestampedKeyValueStore(BytesKeyValueStore):
+class TimestampedKeyValueStore(TimestampedStore, BytesKeyValueStore):
     """Values with timestamps by key; with a time to live, those that are too old are gone."""
 
     __slots__ = ("_expiring",)
@@ -175,31 +170,14 @@ class TimestampedKeyValueStore(BytesKeyValueStore):
         self._put(packed_key, None if packed is None else pack_timestamp(timestamp) + packed, context)
         return LATEST
 
-    def revise(self, key: Any, value: Any, context: RecordContext, first: First, add: Add) -> None:
-        """Puts `add(key, value, old)`, or `first(key, value)` where there is no old one, with the later of the times.
+    def revise(self, key: Any, value: Any, context: RecordContext, initial: Initial, add: Add) -> None:
+        """Puts `add(key, value, old)`, where there is no old value of `initial()`, with the later of the times.
 
-        What `get` and `put` do, in fewer steps; only for stores that are cached.
+        What `get` and `put` do, in fewer steps.
         """
-        cache = self._cache
-        assert cache is not None
         packed_key = self._recent_packed if key is self._recent_key else self._key(key)
-        entry = cache.get(packed_key) if self._expiring is None else None
-        before = self._current(packed_key) if entry is None else entry[0]
-        timestamp = context.timestamp
-        if before is None:
-            new = first(key, value)
-        else:
-            new = add(key, value, self._deserialize_value(before[TIMESTAMP_SIZE:]))
-            timestamp = max(timestamp, timestamp_of(before))
-        packed = self._serialize_value(new)
-        if packed is None:
-            self._ordered.delete(packed_key)
-            stamped = None
-        else:
-            stamped = pack_timestamp(timestamp) + packed
-            self._ordered.put(packed_key, stamped)
-        self._absent = None
-        cache.put(packed_key, stamped, before, context)
+        before = self._current(packed_key)
+        self._put(packed_key, self._revised(key, value, before, context, initial, add), context)
 
     def put_if_absent(self, key: Any, value: Any, timestamp: int, context: RecordContext) -> ValueAndTimestamp | None:
         """Sets the value unless the key has one, which is the answer."""
@@ -249,22 +227,6 @@ class TimestampedKeyValueStore(BytesKeyValueStore):
 
     def _current(self, key: bytes) -> bytes | None:
         return self._get(key) if self._expiring is None else self._ordered.get(key)
-
-    def _logged_form(self, value: bytes, timestamp: int) -> bytes:
-        return pack_timestamped(value, timestamp)
-
-    def _log_update(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
-        if self._log is None:
-            return
-        if value is None:
-            self._log(key, None, context.timestamp, self._logged_headers(context))
-        else:
-            self._log(key, value[TIMESTAMP_SIZE:], timestamp_of(value), self._logged_headers(context))
-
-    def _value_of(self, value: bytes) -> ValueAndTimestamp:
-        return value_and_timestamp((self._deserialize_value(value[TIMESTAMP_SIZE:]), unpack_timestamp(value)[0]))
-
-    _listener_value = _value_of
 
     def _read(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Any, ValueAndTimestamp]]:
         deserialize_key, value_of = self._deserialize_key, self._value_of

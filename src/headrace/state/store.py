@@ -20,11 +20,6 @@ _NO_KEY = object()
 FlushListener = Callable[[Any, Any, Any, RecordContext], None]
 """Takes what a cache lets through: key, new value, old value, context of the last update."""
 
-First = Callable[[Any, Any], Any]
-"""Makes the first value of a key: of the key and a record's value."""
-Add = Callable[[Any, Any, Any], Any]
-"""Makes the next value of a key: of the key, a record's value and the value before."""
-
 
 class Store:
     """The base of the typed stores."""

@@ -7,20 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.duration import MAX_MILLIS
-from headrace.record import RecordContext, ValueAndTimestamp, value_and_timestamp
-from headrace.serdes.forms.timestamped import (
-    TIMESTAMP_SIZE,
-    pack_timestamp,
-    pack_timestamped,
-    timestamp_of,
-    unpack_timestamp,
-)
+from headrace.record import RecordContext
+from headrace.serdes.forms.timestamped import pack_timestamp
 from headrace.serdes.forms.window_key import pack_window_store_key, unpack_window_store_key, window_end
 from headrace.state.environment import StoreEnvironment
 from headrace.state.metadata import load_number, save_number
 from headrace.state.port import OrderedStore
 from headrace.state.segmented import Entries, SegmentedStore
-from headrace.state.store import Add, First, is_inverted
+from headrace.state.store import is_inverted
+from headrace.state.timestamped import Add, Initial, TimestampedStore
 from headrace.topology.stores import StoreSpec
 from headrace.windowed import Window, Windowed
 
@@ -218,7 +213,7 @@ class WindowStore(SegmentedStore):
         return b"".join((self._segments.prefix(segment), index_key[16:-4], index_key[8:16], index_key[-4:]))
 
 
-class TimestampedWindowStore(WindowStore):
+class TimestampedWindowStore(TimestampedStore, WindowStore):
     """Values with timestamps by key and window; each value read is a `ValueAndTimestamp`."""
 
     __slots__ = ()
@@ -235,35 +230,11 @@ class TimestampedWindowStore(WindowStore):
         else:
             self._put(self._place(packed_key, start, 0), start, stamped, context)
 
-    def revise(self, key: Any, value: Any, start: int, context: RecordContext, first: First, add: Add) -> None:
-        """Puts `add(key, value, old)`, or `first(key, value)` where there is no old one, with the later of the times.
+    def revise(self, key: Any, value: Any, start: int, context: RecordContext, initial: Initial, add: Add) -> None:
+        """Puts `add(key, value, old)`, where there is no old value of `initial()`, with the later of the times.
 
-        What `fetch_one` and `put` do, in fewer steps; only for stores that are cached.
+        What `fetch_one` and `put` do, in fewer steps; only for stores without duplicates.
         """
-        cache = self._cache
-        assert cache is not None
         place = self._place(self._recent_packed if key is self._recent_key else self._key(key), start, 0)
-        entry = cache.get(place)
-        before = self._get_retained(place, start) if entry is None else entry[0]
-        timestamp = context.timestamp
-        if before is None:
-            new = first(key, value)
-        else:
-            new = add(key, value, self._deserialize_value(before[TIMESTAMP_SIZE:]))
-            timestamp = max(timestamp, timestamp_of(before))
-        packed = self._serialize_value(new)
-        self._put(place, start, None if packed is None else pack_timestamp(timestamp) + packed, context)
-
-    def _logged_form(self, value: bytes, timestamp: int) -> bytes:
-        return pack_timestamped(value, timestamp)
-
-    def _log_update(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
-        if self._log is None:
-            return
-        if value is None:
-            self._log(key, None, context.timestamp, self._logged_headers(context))
-        else:
-            self._log(key, value[TIMESTAMP_SIZE:], timestamp_of(value), self._logged_headers(context))
-
-    def _value_of(self, value: bytes) -> ValueAndTimestamp:
-        return value_and_timestamp((self._deserialize_value(value[TIMESTAMP_SIZE:]), unpack_timestamp(value)[0]))
+        before = self._get(place, start)
+        self._put(place, start, self._revised(key, value, before, context, initial, add), context)
