@@ -7,24 +7,21 @@ import shutil
 import struct
 import threading
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from headrace.errors import EnvironmentFailed
-from headrace.serdes import Serdes
 from headrace.serving.catalog import ServedStore
 from headrace.state.boot import boot_name
-from headrace.state.changes import StoreChanges
 from headrace.state.environment import StoreEnvironment
 from headrace.state.lmdb_store import LmdbStores
 from headrace.state.open import open_store
 from headrace.state.overlay import OverlayStore
+from headrace.state.rebuild import ChangelogRecord, of_bytes, rebuilt_changes
 
 _MAP_SIZE = 1 << 40
-_BYTES = Serdes.bytes()
 _STATE = struct.Struct(">q?")
 _KEEP_SECONDS = 600.0
 """How long a copy that nobody follows any more stays on disk."""
@@ -38,10 +35,6 @@ class PartitionId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.store}/{self.partition}"
-
-
-LogRecord = tuple[bytes, bytes | None, int]
-"""Key, value and timestamp of a record of a changelog: a plain tuple, as there are very many."""
 
 
 class CopyState(NamedTuple):
@@ -115,7 +108,7 @@ class PartitionCopy:
         self._files = files
         self._stores = files.stores
         self._name = str(self.id)
-        self._spec = replace(store.spec, key=_BYTES, value=_BYTES)
+        self._spec = of_bytes(store.spec)
         self.restored = 0
         """How many records were taken over since it is followed."""
 
@@ -135,19 +128,12 @@ class PartitionCopy:
             self.ready = self.is_whole = True
             self.caught_up_at = max(at, self.caught_up_at or at)
 
-    def take(self, transaction: Any, records: Iterable[LogRecord], position: int) -> None:
+    def take(self, transaction: Any, records: Sequence[ChangelogRecord], position: int) -> None:
         """Takes over records and stands at the position, within a write transaction."""
-        overlay = OverlayStore(self._stores.reader(transaction, self._name))
-        store = open_store(self._spec, overlay, StoreEnvironment())
-        restore = store.restore
-        count = 0
-        for key, value, timestamp in records:
-            restore(key, value, timestamp)
-            count += 1
-        store.flush()
-        self._stores.apply(transaction, {self._name: StoreChanges(overlay.changes(), overlay.changed_facts)})
+        changes = rebuilt_changes(self._spec, self._stores.reader(transaction, self._name), records)
+        self._stores.apply(transaction, {self._name: changes})
         self._stores.put_fact(transaction, _state_name(self._name), _STATE.pack(position, self.is_whole))
-        self.restored += count
+        self.restored += len(records)
 
     @contextmanager
     def read(self) -> Iterator[Any]:
@@ -186,7 +172,7 @@ class Copies:
     def __iter__(self) -> Iterator[PartitionCopy]:
         return iter(list(self._copies.values()))
 
-    def take(self, found: Mapping[PartitionId, tuple[list[LogRecord], int]]) -> None:
+    def take(self, found: Mapping[PartitionId, tuple[list[ChangelogRecord], int]]) -> None:
         """Takes over what was read of several partitions, all of it or nothing."""
         with self._stores.environment.begin(write=True) as transaction:
             for each, (records, position) in found.items():

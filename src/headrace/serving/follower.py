@@ -11,7 +11,9 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from headrace.kafka.clients import ClientSettings
-from headrace.serving.copies import Copies, LogRecord, PartitionCopy
+from headrace.record import NO_HEADERS
+from headrace.serving.copies import Copies, PartitionCopy
+from headrace.state.rebuild import ChangelogRecord
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +42,7 @@ class _Part:
 
     def __init__(self, copy: PartitionCopy) -> None:
         self.copy = copy
-        self.records: list[LogRecord] = []
+        self.records: list[ChangelogRecord] = []
         self.position = copy.position
         self.end: int | None = None
         """Where the partition ends, if that was seen."""
@@ -161,7 +163,7 @@ class Follower:
                 continue
             key = message.key()
             if key is not None:
-                part.records.append((key, message.value(), message.timestamp()[1]))
+                part.records.append((key, message.value(), message.timestamp()[1], NO_HEADERS))
             part.position = offset + 1
         return list(parts.values())
 

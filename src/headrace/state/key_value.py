@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.errors import StoreError
-from headrace.record import NO_HEADERS, RecordContext, ValueAndTimestamp
+from headrace.record import NO_HEADERS, Headers, RecordContext, ValueAndTimestamp
 from headrace.serdes.forms.timestamped import pack_timestamp
 from headrace.state.environment import StoreEnvironment
 from headrace.state.expiry import ExpiringStore
@@ -31,7 +31,7 @@ class BytesKeyValueStore(Store):
         """How many keys there are."""
         return len(self._ordered)
 
-    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+    def restore(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
         """Takes over a record of the changelog."""
         if value is None:
             self._ordered.delete(key)
@@ -209,6 +209,10 @@ class TimestampedKeyValueStore(TimestampedStore, BytesKeyValueStore):
         super().flush()
         if self._expiring is not None:
             self.expire()
+
+    def save_facts(self) -> None:
+        """Keeps the clock of the time to live."""
+        if self._expiring is not None:
             self._expiring.save()
 
     def expire(self) -> int:

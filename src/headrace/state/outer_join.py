@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.record import NO_HEADERS, RecordContext
+from headrace.record import NO_HEADERS, Headers, RecordContext
 from headrace.serdes.forms.list_value import append_to_list, unpack_list
 from headrace.serdes.forms.outer_join import (
     pack_join_side_key,
@@ -50,6 +50,13 @@ class OuterJoinStore(Store):
         store_key = pack_join_side_key(timestamp, is_left, self._key(key))
         if self._ordered.get(store_key) is not None:
             self._delete(store_key, context)
+
+    def restore(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
+        """Takes over a record of the changelog: all records of one time, side and key."""
+        if value is None:
+            self._ordered.delete(key)
+        else:
+            self._ordered.put(key, value)
 
     def all(self) -> Iterator[tuple[int, bool, Any, Any]]:
         """Every record: its time, whether it is of the left side, its key and its value; the earliest first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from headrace.record import RecordContext
+from headrace.record import Headers, RecordContext
 from headrace.state.environment import StoreEnvironment
 from headrace.state.metadata import load_number, save_number
 from headrace.state.port import OrderedStore
@@ -41,14 +41,13 @@ class SegmentedStore(Store):
         )
         self._segments.expire(self._stream_time)
 
-    def flush(self) -> None:
-        """Lets through what the cache holds back, and keeps the stream time."""
-        super().flush()
+    def save_facts(self) -> None:
+        """Keeps the stream time."""
         if self._stream_time != self._saved_stream_time:
             save_number(self._ordered, _STREAM_TIME, self._stream_time)
             self._saved_stream_time = self._stream_time
 
-    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+    def restore(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
         """Takes over a record of the changelog, unless it is expired by now."""
         time = self._time_of(key)
         if time > self._stream_time:

@@ -77,9 +77,20 @@ class Store:
         self._is_table = True
 
     def flush(self) -> None:
-        """Lets through what the cache holds back, and keeps what the store must know when it is opened again."""
+        """Lets through what the cache holds back, and saves the facts."""
         if self._cache is not None:
             self._cache.flush()
+        self.save_facts()
+
+    def save_facts(self) -> None:
+        """Keeps what the store must know when it is opened again, beside its entries."""
+
+    def restore(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
+        """Takes over a record of the changelog, in Headrace's or Kafka Streams' form.
+
+        After the last one the facts have to be saved and the store opened again (`headrace.state.rebuild`).
+        """
+        raise NotImplementedError
 
     def close(self) -> None:
         """Lets go of the cache's entries; what was held back stays unsaid."""

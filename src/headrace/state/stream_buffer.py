@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace.record import NO_HEADERS, RecordContext
-from headrace.serdes.forms.buffer_value import BufferValue, pack_buffer_value, pack_buffered, unpack_buffer_value
+from headrace.record import NO_HEADERS, Headers, RecordContext
+from headrace.serdes.forms.buffer_value import (
+    BufferValue,
+    pack_buffer_value,
+    pack_buffered,
+    unpack_buffer_value,
+    unpack_buffered,
+)
 from headrace.serdes.forms.window_key import pack_time_first_key, unpack_time_first_key
 from headrace.state.environment import StoreEnvironment
 from headrace.state.metadata import load_number, save_number
@@ -76,8 +82,19 @@ class StreamBuffer(Store):
             if self._log is not None:
                 self._log(store_key, None, None, NO_HEADERS)
 
-    def flush(self) -> None:
-        """Keeps what the buffer must know when it is opened again."""
+    def restore(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
+        """Takes over a record of the changelog; what has left tells how far the stream time was at least."""
+        _, time, number = unpack_time_first_key(key)
+        self._number = max(self._number, number)
+        if value is None:
+            self._stream_time = max(self._stream_time, time + self._grace)
+            self._ordered.delete(key)
+        else:
+            self._stream_time = max(self._stream_time, time)
+            self._ordered.put(key, pack_buffer_value(unpack_buffered(value)[0]))
+
+    def save_facts(self) -> None:
+        """Keeps the stream time and the number of the last record."""
         state = (self._stream_time, self._number)
         if state != self._saved:
             save_number(self._ordered, _STREAM_TIME, self._stream_time)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.duration import MAX_MILLIS
-from headrace.record import NO_HEADERS, Change, RecordContext
+from headrace.record import NO_HEADERS, Change, Headers, RecordContext
 from headrace.serdes.forms.buffer_value import (
     SUPPRESS_CHANGELOG_HEADERS,
     BufferValue,
@@ -16,6 +16,7 @@ from headrace.serdes.forms.buffer_value import (
     suppressed_size,
     unpack_buffer_value,
 )
+from headrace.serdes.forms.suppressed import unpack_suppressed
 from headrace.state.environment import StoreEnvironment
 from headrace.state.java_order import HashOrder
 from headrace.state.metadata import load_number, save_number
@@ -112,6 +113,29 @@ class SuppressBuffer(Store):
                     time: int = _TIME.unpack_from(buffered[0], 1)[0]
                     log(packed_key, pack_buffered(buffered[1], time), None, SUPPRESS_CHANGELOG_HEADERS)
             self._dirty.clear()
+        self.save_facts()
+
+    def restore(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
+        """Takes over a record of the changelog: the update of a key that waits, or that none waits any more."""
+        buffered = self._find(key)
+        prior = None
+        if buffered is not None:
+            update_key, before = buffered
+            prior = before.prior
+            self._ordered.delete(update_key)
+            self._ordered.delete(_TIMES + key)
+            self.num_records -= 1
+            self.buffer_size -= suppressed_size(key, before)
+        if value is not None:
+            # An update that came after its predecessor had left has a time of its own, so the record's is the one.
+            update, time = unpack_suppressed(value, timestamp, headers, prior)
+            self._ordered.put(_UPDATES + _TIME.pack(time) + key, pack_buffer_value(update))
+            self._ordered.put(_TIMES + key, _TIME.pack(time))
+            self.num_records += 1
+            self.buffer_size += suppressed_size(key, update)
+
+    def save_facts(self) -> None:
+        """Keeps how many records wait, and how many bytes they have."""
         if (self.num_records, self.buffer_size) != self._saved:
             save_number(self._ordered, _RECORDS, self.num_records)
             save_number(self._ordered, _SIZE, self.buffer_size)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.duration import MAX_MILLIS
-from headrace.record import NO_HEADERS, RecordContext, ValueAndTimestamp
+from headrace.record import NO_HEADERS, Headers, RecordContext, ValueAndTimestamp
 from headrace.serdes.forms.timestamped import pack_timestamped, timestamp_of, unpack_timestamped
 from headrace.state.environment import StoreEnvironment
 from headrace.state.metadata import load_number, save_number
@@ -67,12 +67,12 @@ class VersionedStore(Store):
         self._log_version(packed_key, None, timestamp)
         return None if found is None else ValueAndTimestamp(self._deserialize_value(found[0]), found[1])
 
-    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+    def restore(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
         """Takes over a record of the changelog, unless it is too old by now."""
         self._put(key, value, timestamp, RecordContext(timestamp))
 
-    def flush(self) -> None:
-        """Keeps what the store must know when it is opened again."""
+    def save_facts(self) -> None:
+        """Keeps the stream time."""
         if self._stream_time != self._saved_stream_time:
             save_number(self._ordered, _STREAM_TIME, self._stream_time)
             self._saved_stream_time = self._stream_time

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.duration import MAX_MILLIS
-from headrace.record import RecordContext
+from headrace.record import Headers, RecordContext
 from headrace.serdes.forms.timestamped import pack_timestamp
 from headrace.serdes.forms.window_key import pack_window_store_key, unpack_window_store_key, window_end
 from headrace.state.environment import StoreEnvironment
@@ -50,6 +50,7 @@ class WindowStore(SegmentedStore):
         self._number = load_number(ordered, _NUMBER, 0)
         """Tells duplicates apart: the number of the last value put, 0 where duplicates are not retained."""
         self._logged_number = load_number(ordered, _LOGGED_NUMBER, 0)
+        """The number of the last value or deletion put."""
         self._saved_numbers = (self._number, self._logged_number)
         self._recent_start: int | None = None
         """The start of the window last asked for, and what keys of the ordered store have around theirs."""
@@ -95,9 +96,19 @@ class WindowStore(SegmentedStore):
         """Every window: by segment, key and start, or by segment, start and key in a store ordered by time."""
         return self._read(self._search(0, MAX_MILLIS, reverse))
 
-    def flush(self) -> None:
-        """Lets through what the cache holds back, and keeps what the store must know when it is opened again."""
-        super().flush()
+    def restore(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
+        """Takes over a record of the changelog, unless it is expired by now."""
+        super().restore(key, value, timestamp, headers)
+        if self._duplicates:
+            number = unpack_window_store_key(key)[2]
+            # Not simply the last one: Kafka Streams counts from 1 again whenever it is started.
+            self._logged_number = max(self._logged_number, number)
+            if value is not None:
+                self._number = number
+
+    def save_facts(self) -> None:
+        """Keeps the stream time and the numbers of duplicates."""
+        super().save_facts()
         numbers = (self._number, self._logged_number)
         if numbers != self._saved_numbers:
             save_number(self._ordered, _NUMBER, self._number)
@@ -108,13 +119,14 @@ class WindowStore(SegmentedStore):
         if not self._duplicates:
             self._put(self._place(key, start, 0), start, value, context)
             return
-        # Nothing tells which of the duplicates a deletion means, so it is only logged. The changelog
-        # counts for itself, deletions included.
-        if value is not None:
-            self._number = (self._number + 1) & _LAST_NUMBER
-            self._add(pack_window_store_key(key, start, self._number), start, value, context)
+        # Nothing tells which of the duplicates a deletion means, so it is only logged. The changelog counts
+        # deletions too, and an entry has the number that it has there, so that both have the same keys.
         self._logged_number = (self._logged_number + 1) & _LAST_NUMBER
-        self._log_update(pack_window_store_key(key, start, self._logged_number), value, context)
+        numbered = pack_window_store_key(key, start, self._logged_number)
+        if value is not None:
+            self._number = self._logged_number
+            self._add(numbered, start, value, context)
+        self._log_update(numbered, value, context)
 
     def _place(self, key: bytes, start: int, number: int) -> bytes:
         """The key of the ordered store for a window."""

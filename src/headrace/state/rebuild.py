@@ -1,0 +1,50 @@
+"""Builds a store from its changelog.
+
+The entries come from the records. The facts a store keeps beside them (stream time, numbers, sizes) are derived as
+far as the records tell; an executor that has kept them puts its own in their place. After that the store is opened
+as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from headrace.record import Headers
+from headrace.serdes import Serdes
+from headrace.state.changes import StoreChanges
+from headrace.state.environment import StoreEnvironment
+from headrace.state.open import open_store
+from headrace.state.overlay import OrderedReader, OverlayStore
+from headrace.state.port import OrderedStore
+from headrace.topology.stores import StoreSpec
+
+ChangelogRecord = tuple[bytes, "bytes | None", int, Headers]
+"""Key, value, timestamp, headers. Only a suppress buffer looks at headers; others may be given none."""
+
+_BYTES = Serdes.bytes()
+
+
+def rebuild(spec: StoreSpec, ordered: OrderedStore, records: Iterable[ChangelogRecord]) -> None:
+    """Brings records of a store's changelog, in their order, into an ordered store.
+
+    It may have entries and facts of earlier records already, so a changelog can be taken in pieces. Serdes are not
+    needed, and nothing is logged or expired.
+    """
+    store = open_store(of_bytes(spec), ordered, StoreEnvironment())
+    restore = store.restore
+    for key, value, timestamp, headers in records:
+        restore(key, value, timestamp, headers)
+    store.save_facts()
+
+
+def rebuilt_changes(spec: StoreSpec, base: OrderedReader, records: Iterable[ChangelogRecord]) -> StoreChanges:
+    """What the records change in a store that is only read."""
+    overlay = OverlayStore(base)
+    rebuild(spec, overlay, records)
+    return StoreChanges(overlay.changes(), overlay.changed_facts)
+
+
+def of_bytes(spec: StoreSpec) -> StoreSpec:
+    """The spec for keys and values as bytes."""
+    return replace(spec, key=_BYTES, value=_BYTES, other=_BYTES)
