@@ -22,15 +22,16 @@ def run_on_headrace(scenario: Scenario, stores: Sequence[str] = (), cache_max_by
     printed = io.StringIO()
     start_trace()
     with redirect_stdout(printed):
-        topology = _build(scenario, outcome)
+        topology = build(scenario, outcome)
         if topology is not None:
-            _drive(topology, scenario, stores, _config(scenario.config, cache_max_bytes), outcome)
+            _drive(topology, scenario, stores, config_of(scenario.config, cache_max_bytes), outcome)
     outcome.traced = traced()
     outcome.printed = printed.getvalue().splitlines()
     return outcome
 
 
-def _build(scenario: Scenario, outcome: Outcome) -> Any:
+def build(scenario: Scenario, outcome: Outcome) -> Any:
+    """The topology, or None where that fails; its description is part of the outcome."""
     try:
         if scenario.is_low_level:
             topology = headrace.Topology()
@@ -40,7 +41,7 @@ def _build(scenario: Scenario, outcome: Outcome) -> Any:
             scenario.topology(builder)
             topology = builder.build()
     except errors.HeadraceError as error:
-        outcome.failure = _failure(error, None)
+        outcome.failure = failure_of(error, None)
         return None
     outcome.description = str(topology.describe())
     return topology
@@ -52,26 +53,27 @@ def _drive(
     try:
         driver = TopologyTestDriver(topology, config, initial_wall_clock=0)
     except errors.HeadraceError as error:
-        outcome.failure = _failure(error, None)
+        outcome.failure = failure_of(error, None)
         return
     with driver:
         seen = 0
         for index, event in enumerate(scenario.inputs):
             try:
-                _happen(driver, event)
+                happen(driver, event)
             except Exception as error:
                 # Whatever it is, it is an outcome to compare.
-                outcome.failure = _failure(error, index)
+                outcome.failure = failure_of(error, index)
                 return
             produced = driver.produced()
-            outcome.produced.append(_by_topic(produced[seen:]))
+            outcome.produced.append(by_topic(produced[seen:]))
             seen = len(produced)
         for name in stores:
             store = driver.store(name)
             outcome.stores[name] = contents(store, not hasattr(store, "all"), scenario.inputs)
 
 
-def _happen(driver: Any, event: Event) -> None:
+def happen(driver: Any, event: Event) -> None:
+    """Lets an event happen in the driver."""
     if isinstance(event, Advance):
         driver.advance_wall_clock(timedelta(milliseconds=event.millis))
     else:
@@ -80,7 +82,8 @@ def _happen(driver: Any, event: Event) -> None:
         topic.pipe(event.key, event.value, timestamp=event.timestamp, headers=event.headers)
 
 
-def _by_topic(produced: Sequence[Any]) -> dict[str, list[Written]]:
+def by_topic(produced: Sequence[Any]) -> dict[str, list[Written]]:
+    """What a driver has produced, by topic."""
     result: dict[str, list[Written]] = {}
     for topic, record in produced:
         written = Written(record.key, record.value, record.timestamp, tuple(record.headers))
@@ -88,7 +91,8 @@ def _by_topic(produced: Sequence[Any]) -> dict[str, list[Written]]:
     return result
 
 
-def _config(config: Config, cache_max_bytes: int | None) -> headrace.StreamsConfig:
+def config_of(config: Config, cache_max_bytes: int | None) -> headrace.StreamsConfig:
+    """The settings of a scenario; its cache or another."""
     settings: dict[str, Any] = {"application_id": "app"}
     if cache_max_bytes is None:
         cache_max_bytes = config.cache_max_bytes
@@ -115,7 +119,8 @@ _KINDS: tuple[tuple[type[Exception], str], ...] = (
 )
 
 
-def _failure(error: BaseException, event: int | None) -> Failure:
+def failure_of(error: BaseException, event: int | None) -> Failure:
+    """An error as part of the outcome."""
     chain: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None:

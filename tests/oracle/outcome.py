@@ -64,21 +64,27 @@ class Outcome:
     failure: Failure | None = None
 
 
-def compare(expected: Outcome, actual: Outcome, events: Sequence[Any]) -> str | None:
+Names = tuple[str, str]
+"""Of what is expected and of what is compared with it."""
+
+_RUNTIMES: Names = ("Kafka Streams", "Headrace")
+
+
+def compare(expected: Outcome, actual: Outcome, events: Sequence[Any], names: Names = _RUNTIMES) -> str | None:
     """The first difference, as text; None where the outcomes agree."""
     if expected.description != actual.description and expected.description and actual.description:
-        return "describe() differs\n" + side_by_side(expected.description.splitlines(), actual.description.splitlines())
+        return "describe() differs\n" + side_by_side(
+            expected.description.splitlines(), actual.description.splitlines(), names
+        )
     # What a failing event had already written is not to be seen in Kafka Streams' driver.
     for index, (theirs, ours) in enumerate(zip(expected.produced, actual.produced, strict=False)):
-        difference = _compare_event(theirs, ours)
+        difference = _compare_event(theirs, ours, names)
         if difference:
             return f"after event {index}, {events[index]}:\n{difference}"
     if expected.failure != actual.failure:
-        return (
-            f"failure differs\n  > Kafka Streams: {_told(expected, events)}\n  > Headrace:      {_told(actual, events)}"
-        )
+        return "failure differs\n" + side_by_side([_told(expected, events)], [_told(actual, events)], names)
     for what in ("stores", "traced", "printed"):
-        difference = _compare_rest(what, getattr(expected, what), getattr(actual, what))
+        difference = _compare_rest(what, getattr(expected, what), getattr(actual, what), names)
         if difference:
             return difference
     return None
@@ -91,7 +97,7 @@ def _told(outcome: Outcome, events: Sequence[Any]) -> str:
     return f"{outcome.failure}" if event is None else f"at event {event}, {events[event]}: {outcome.failure}"
 
 
-def _compare_event(expected: dict[str, list[Written]], actual: dict[str, list[Written]]) -> str | None:
+def _compare_event(expected: dict[str, list[Written]], actual: dict[str, list[Written]], names: Names) -> str | None:
     for topic in sorted({*expected, *actual}):
         theirs = [record.comparable() for record in expected.get(topic, [])]
         ours = [record.comparable() for record in actual.get(topic, [])]
@@ -99,24 +105,22 @@ def _compare_event(expected: dict[str, list[Written]], actual: dict[str, list[Wr
             if one.timestamp is None:
                 ours[index] = replace(other, timestamp=None)
         if ours != theirs:
-            return f"topic {topic}\n" + side_by_side(theirs, ours)
+            return f"topic {topic}\n" + side_by_side(theirs, ours, names)
     return None
 
 
-def _compare_rest(what: str, expected: Any, actual: Any) -> str | None:
+def _compare_rest(what: str, expected: Any, actual: Any, names: Names) -> str | None:
     if expected == actual:
         return None
     if not isinstance(expected, dict):
-        return f"{what} differ\n" + side_by_side(expected, actual)
+        return f"{what} differ\n" + side_by_side(expected, actual, names)
     for name in sorted({*expected, *actual}):
         if expected.get(name) != actual.get(name):
-            return f"{what}: {name} differs\n" + side_by_side(expected.get(name, ()), actual.get(name, ()))
+            return f"{what}: {name} differs\n" + side_by_side(expected.get(name, ()), actual.get(name, ()), names)
     return None
 
 
-def side_by_side(
-    expected: Sequence[Any], actual: Sequence[Any], names: tuple[str, str] = ("Kafka Streams", "Headrace")
-) -> str:
+def side_by_side(expected: Sequence[Any], actual: Sequence[Any], names: Names = _RUNTIMES) -> str:
     """What two runtimes wrote, line by line."""
     missing = object()
     first, second, both = (f"{name}:".ljust(15) for name in (*names, "both"))

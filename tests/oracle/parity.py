@@ -6,7 +6,7 @@ from py4j.java_gateway import JavaGateway
 
 from tests.oracle.headrace_side import run_on_headrace
 from tests.oracle.kafka_side import run_on_kafka
-from tests.oracle.outcome import compare
+from tests.oracle.outcome import Outcome, compare
 from tests.oracle.scenario import Scenario
 
 CACHES = {"cached": None, "uncached": 0}
@@ -15,6 +15,10 @@ CACHES = {"cached": None, "uncached": 0}
 
 def difference(gateway: JavaGateway, scenario: Scenario, cache_max_bytes: int | None) -> str | None:
     """How Headrace differs from Kafka Streams; None where they agree."""
-    expected = run_on_kafka(gateway, scenario, cache_max_bytes)
+    return difference_from(run_on_kafka(gateway, scenario, cache_max_bytes), scenario, cache_max_bytes)
+
+
+def difference_from(expected: Outcome, scenario: Scenario, cache_max_bytes: int | None) -> str | None:
+    """How Headrace differs from what Kafka Streams made of the scenario."""
     actual = run_on_headrace(scenario, tuple(expected.stores), cache_max_bytes)
     return compare(expected, actual, scenario.inputs)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
-from py4j.java_gateway import JavaGateway
+from collections.abc import Callable
 
-from tests.oracle.parity import CACHES, difference
+import pytest
+
+from tests.oracle.outcome import Outcome
+from tests.oracle.parity import CACHES, difference_from
 from tests.oracle.scenario import Scenario, all_scenarios
 
 
 @pytest.mark.parametrize("cache", CACHES)
 @pytest.mark.parametrize("scenario", all_scenarios(), ids=str)
-def test_agrees_with_kafka_streams(gateway: JavaGateway, scenario: Scenario, cache: str) -> None:
-    found = difference(gateway, scenario, CACHES[cache])
+def test_agrees_with_kafka_streams(
+    on_kafka: Callable[[Scenario, str], Outcome], scenario: Scenario, cache: str
+) -> None:
+    found = difference_from(on_kafka(scenario, cache), scenario, CACHES[cache])
     assert found is None, found

@@ -61,6 +61,13 @@ class MemoryStore:
         self._readers += 1
         return self._read(keys, range(end - 1, start - 1, -1) if reverse else range(start, end))
 
+    def copy(self) -> MemoryStore:
+        """A store of its own with the same entries and facts."""
+        copy = MemoryStore()
+        copy._data.update(self._data)
+        copy._metadata.update(self._metadata)
+        return copy
+
     def entries(self) -> Iterable[tuple[bytes, bytes]]:
         """All entries, in no order."""
         return self._data.items()
@@ -75,6 +82,10 @@ class MemoryStore:
     def meta_put(self, name: str, value: bytes) -> None:
         """Keeps a fact beside the entries."""
         self._metadata[name] = value
+
+    def facts(self) -> dict[str, bytes]:
+        """All facts by name."""
+        return dict(self._metadata)
 
     def _read(self, keys: list[bytes], indexes: Sequence[int]) -> Iterator[tuple[bytes, bytes]]:
         get = self.get

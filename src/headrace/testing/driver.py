@@ -20,6 +20,7 @@ from headrace.task.defaults import DefaultSerdes
 from headrace.task.handlers import LogAndContinue, LogAndFail
 from headrace.task.record_queue import RecordQueue
 from headrace.task.task import Task
+from headrace.testing.state import DriverState
 from headrace.testing.topics import Pipe, Produced, TestInputTopic, TestOutputTopic
 from headrace.topology.nodes import SinkNode, SourceNode
 from headrace.topology.stores import StoreKind
@@ -49,6 +50,11 @@ class _Route:
         self.output: deque[Produced] = deque()
         """What was written to the topic and not read yet."""
 
+    @property
+    def is_read(self) -> bool:
+        """Whether the topology reads the topic."""
+        return self.queue is not None or self.global_queue is not None
+
 
 class TopologyTestDriver:
     """Runs a topology in memory: each record piped in goes all the way through before `pipe` returns.
@@ -64,7 +70,9 @@ class TopologyTestDriver:
         *,
         initial_wall_clock: int | None = None,
         commit: str | int | None = EACH_RECORD,
+        state: DriverState | None = None,
     ) -> None:
+        """`state` goes on where another driver of the same topology stood."""
         self._topology = topology.freeze()
         self._config = config or StreamsConfig()
         self._commit_every = _records_per_commit(commit)
@@ -75,16 +83,19 @@ class TopologyTestDriver:
         self._routes: dict[str, _Route] = {}
         self._offsets: dict[RecordQueue, list[int]] = {}
         self._is_open = True
+        self._stores: dict[str, MemoryStore] = {} if state is None else dict(state.stores)
         self._task = Task(
             self._topology,
             self._config,
             application_id=self.application_id,
-            ordered=lambda spec: MemoryStore(),
+            ordered=lambda spec: self._stores.setdefault(spec.name, MemoryStore()),
             send=self._send,
             clock=lambda: self._now,
             partition=PARTITION,
         )
         self._capture()
+        if state is not None:
+            self._go_on_from(state)
 
     @property
     def application_id(self) -> str:
@@ -166,6 +177,16 @@ class TopologyTestDriver:
             known = ", ".join(self._task.specs) or "none"
             raise UnknownStoreError(f"There is no store {name}. The topology's stores: {known}.")
         return plain(self._task.store(name), spec, _outside_of_records)
+
+    def state(self) -> DriverState:
+        """Commits, and tells where the driver stands; what it does from then on does not change that."""
+        self.commit()
+        return DriverState(
+            {name: store.copy() for name, store in self._stores.items()},
+            self._task.snapshot(),
+            {topic: route.offsets[0] for topic, route in self._routes.items() if route.is_read},
+            self._now,
+        )
 
     @property
     def wall_clock(self) -> int:
@@ -284,6 +305,12 @@ class TopologyTestDriver:
             offsets = [0] if reader is None else self._offsets.setdefault(reader, [0])
             route = self._routes[topic] = _Route(queue, global_queue, offsets)
         return route
+
+    def _go_on_from(self, state: DriverState) -> None:
+        self._now = state.wall_clock
+        self._task.restore(state.task)
+        for topic, offset in state.offsets.items():
+            self._route(topic).offsets[0] = offset
 
     # --- names and serdes --------------------------------------------------------------------------------------
 
