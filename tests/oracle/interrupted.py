@@ -68,7 +68,7 @@ class Recording:
     def kept(self, cut: int) -> DriverState:
         """The state after that many events with all stores as they were, but those of global tables."""
         stores = self.moments[cut].state.stores
-        return self._state(cut, {name: stores[name].copy() for name, _ in self._own_stores()})
+        return self._state(cut, {name: stores[name] for name, _ in self._own_stores()})
 
     def rebuilt(self, cut: int, produced: Produced, *, with_facts: bool, compacted: bool) -> DriverState:
         """The state after that many events with stores rebuilt from the changelogs, and their facts if wanted.
@@ -79,7 +79,7 @@ class Recording:
         for name, spec in self._own_stores():
             kept = self.moments[cut].state.stores[name]
             if not spec.logging:
-                stores[name] = kept.copy()
+                stores[name] = kept
                 continue
             records = changelog(f"app-{name}-changelog", produced[:cut])
             ordered = stores[name] = MemoryStore()

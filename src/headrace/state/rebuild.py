@@ -1,8 +1,16 @@
 """Builds a store from its changelog.
 
-The entries come from the records. The facts a store keeps beside them (stream time, numbers, sizes) are derived as
-far as the records tell; an executor that has kept them puts its own in their place. After that the store is opened
-as any other.
+The entries come from the records. The facts that a store keeps beside them (stream time, numbers, sizes) are derived
+as far as the records tell; an executor that has kept them puts its own in their place with `meta_put`. Then the store
+is opened as any other, which also drops what is expired at the stream time of these facts.
+
+From a whole changelog the facts are exact. Once it is compacted, the tombstones and older records that are gone may
+have been the only ones to tell:
+
+- the stream time of a window, session or stream buffer store, and the clock of a time to live,
+- the number of the last duplicate in a window store, and of the last record in a stream buffer.
+
+A versioned store needs every record of the history it retains; its changelog has a `min.compaction.lag.ms` for that.
 """
 
 from __future__ import annotations

@@ -83,7 +83,9 @@ class TopologyTestDriver:
         self._routes: dict[str, _Route] = {}
         self._offsets: dict[RecordQueue, list[int]] = {}
         self._is_open = True
-        self._stores: dict[str, MemoryStore] = {} if state is None else dict(state.stores)
+        self._stores: dict[str, MemoryStore] = {}
+        if state is not None:
+            self._stores.update((name, store.copy()) for name, store in state.stores.items())
         self._task = Task(
             self._topology,
             self._config,

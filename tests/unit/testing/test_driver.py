@@ -212,3 +212,16 @@ def test_a_closed_driver_can_be_read_but_not_piped_into() -> None:
     assert o.read_values() == ["V"]
     with pytest.raises(StreamsError, match="closed"):
         i.pipe("k", "v", 0)
+
+
+def test_another_driver_goes_on_from_a_state_as_often_as_wanted() -> None:
+    with TopologyTestDriver(counts(), initial_wall_clock=7) as d:
+        d.input_topic("in").pipe("a", "x", 1)
+        state = d.state()
+        d.input_topic("in").pipe("a", "x", 2)
+    for _ in range(2):
+        with TopologyTestDriver(counts(), state=state) as again:
+            assert (again.wall_clock, again.store("n").get("a")) == (7, 1)
+            again.input_topic("in").pipe("a", "x", 3)
+            assert again.output_topic("out").read_all() == [Record("a", 2, 3)]
+            assert again.state().offsets == {"in": 2}

@@ -19,6 +19,7 @@ from headrace.serdes.forms.record_context import unpack_record_context
 from headrace.serdes.forms.sized import unpack_sized
 
 _TIME = struct.Struct(">q")
+_NO_VERSION = b""
 
 Suppressed = tuple[BufferValue, int]
 """An update that waits, and the time it waits for."""
@@ -30,15 +31,16 @@ def unpack_suppressed(data: bytes, timestamp: int, headers: Headers, prior: byte
     The first versions do not have everything. `prior` is the value before all that waits, as far as the records
     of the key before this one tell; the context is the time and the headers of the changelog record.
     """
-    version = next((value for name, value in reversed(headers) if name == "v"), b"\x00")
+    versions = [value for name, value in headers if name == "v"]
+    version = versions[-1] if versions else _NO_VERSION
     if version == b"\x03":
         return unpack_buffered(data)
     if version == b"\x02":
         return _unpack_second(data)
-    if version not in (b"\x00", b"\x01"):
+    if version not in (_NO_VERSION, b"\x01"):
         raise SerializationError(f"A changelog record of suppress has the unknown version {version!r}")
     time, position = _unpack_time(data, 0)
-    if version == b"\x00":
+    if version == _NO_VERSION:
         context = RecordContext(timestamp, headers)
         old, new = _unpack_values(data, position)
     else:
