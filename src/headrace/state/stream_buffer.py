@@ -11,7 +11,7 @@ from headrace.serdes.forms.buffer_value import (
     pack_buffer_value,
     pack_buffered,
     unpack_buffer_value,
-    unpack_buffered,
+    without_time,
 )
 from headrace.serdes.forms.window_key import pack_time_first_key, unpack_time_first_key
 from headrace.state.environment import StoreEnvironment
@@ -91,7 +91,7 @@ class StreamBuffer(Store):
             self._ordered.delete(key)
         else:
             self._stream_time = max(self._stream_time, time)
-            self._ordered.put(key, pack_buffer_value(unpack_buffered(value)[0]))
+            self._ordered.put(key, without_time(value))
 
     def save_facts(self) -> None:
         """Keeps the stream time and the number of the last record."""

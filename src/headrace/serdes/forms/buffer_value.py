@@ -73,6 +73,11 @@ def unpack_buffered(data: bytes) -> tuple[BufferValue, int]:
     return value, time
 
 
+def without_time(data: bytes) -> bytes:
+    """The packed buffer value of a changelog record's value."""
+    return data[: -_TIME.size]
+
+
 def suppressed_size(key: bytes, value: BufferValue) -> int:
     """How many bytes Kafka Streams counts for the row in the limit of `suppress`."""
     prior, old, new, context = value
