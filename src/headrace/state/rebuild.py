@@ -37,7 +37,7 @@ def rebuild(spec: StoreSpec, ordered: OrderedStore, records: Iterable[ChangelogR
     """Brings records of a store's changelog, in their order, into an ordered store.
 
     It may have entries and facts of earlier records already, so a changelog can be taken in pieces. Serdes are not
-    needed, and nothing is logged or expired.
+    needed, and nothing is logged: what has outlived a time to live stays until the opened store removes it.
     """
     store = open_store(of_bytes(spec), ordered, StoreEnvironment())
     restore = store.restore
