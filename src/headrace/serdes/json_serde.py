@@ -9,7 +9,9 @@ from typing import Any, TypeGuard
 import msgspec
 
 from headrace.errors import ConfigError, SerializationError
-from headrace.serdes.msgspec_types import StructFields, decoder_of, struct_fields_of
+from headrace.serdes.direct import has_direct_decoder, has_direct_encoder
+from headrace.serdes.msgspec_types import StructFields, decoder_of, json_form_of, struct_fields_of
+from headrace.serdes.plain import has_plain_form
 from headrace.serdes.primitives import wrong_type
 
 Functions = tuple[Callable[[Any], "bytes | None"], Callable[["bytes | None"], Any]]
@@ -76,7 +78,11 @@ def _msgspec_functions(of: Any) -> Functions:
         except _DECODING_ERRORS as error:
             raise SerializationError(f"Serdes.{serde} cannot deserialize the data: {error}") from error
 
-    return serialize, deserialize
+    if required is not object:
+        has_direct_encoder(serialize, required, encode)
+    if of is not None:
+        has_plain_form(serialize, json_form_of(of, serde))
+    return serialize, has_direct_decoder(deserialize, decode)
 
 
 def _pydantic_functions(model: type[Any]) -> Functions:

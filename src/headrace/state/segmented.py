@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from headrace.record import RecordContext
+from headrace.state.cache import StoreCache
 from headrace.state.environment import StoreEnvironment
 from headrace.state.metadata import load_number, save_number
 from headrace.state.port import OrderedStore
@@ -101,13 +102,26 @@ class SegmentedStore(Store):
 
     def _put(self, store_key: bytes, time: int, value: bytes | None, context: RecordContext) -> None:
         """Writes an entry, unless its segment is expired; the changelog and the listener get it in any case."""
-        segments, cache = self._segments, self._cache
+        cache = self._cache
         if cache is None:
             if self._admit(time, context):
                 self._write(store_key, value)
             self._log_update(store_key[8:], value, context)
             return
         before = None if store_key in cache.dirty else self._ordered.get(store_key)
+        self._put_back(cache, store_key, time, value, before, context)
+
+    def _put_back(
+        self,
+        cache: StoreCache,
+        store_key: bytes,
+        time: int,
+        value: bytes | None,
+        before: bytes | None,
+        context: RecordContext,
+    ) -> None:
+        """Writes an entry and holds it back in the cache; `before` is the value it replaces."""
+        segments = self._segments
         if value is None or self._by_time:
             self._write(store_key, value)
         else:

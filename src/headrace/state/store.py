@@ -10,6 +10,7 @@ from headrace.errors import StoreError
 from headrace.record import NO_HEADERS, Headers, RecordContext
 from headrace.serdes import Serde
 from headrace.state.environment import StoreEnvironment
+from headrace.state.live import LiveValues
 from headrace.state.port import OrderedStore
 from headrace.topology.stores import StoreSpec
 
@@ -31,6 +32,7 @@ class Store:
         "_dropped",
         "_is_table",
         "_listener",
+        "_live",
         "_log",
         "_logs_headers",
         "_ordered",
@@ -63,6 +65,8 @@ class Store:
         self._send_old = False
         self._is_table = False
         cache = environment.cache if spec.caching else None
+        self._live: LiveValues | None = None
+        """Values that are held as they are; None where they have no plain form or the store no cache."""
         self._cache = None if cache is None else cache.of_store(self._let_through, self._on_evicted())
         self.cached = cache is not None
         """Whether updates are held back until `flush`."""

@@ -222,6 +222,7 @@ class TimestampedWindowStore(TimestampedStore, WindowStore):
         self, key: Any, value: Any, timestamp: int, start: int, context: RecordContext
     ) -> None:
         """Sets the value of the key in the window that starts then; None deletes it."""
+        self._settle()
         packed_key = self._recent_packed if key is self._recent_key else self._key(key)
         packed = self._serialize_value(value)
         stamped = None if packed is None else pack_timestamp(timestamp) + packed
@@ -236,5 +237,34 @@ class TimestampedWindowStore(TimestampedStore, WindowStore):
         What `fetch_one` and `put` do, in fewer steps; only for stores without duplicates.
         """
         place = self._place(self._recent_packed if key is self._recent_key else self._key(key), start, 0)
-        before = self._get(place, start)
-        self._put(place, start, self._revised(key, value, before, context, initial, add), context)
+        self._revise(place, start, key, value, context, initial, add)
+
+    def fetch_one(self, key: Any, start: int) -> Any:
+        """The value of the key in the window that starts then."""
+        self._settle()
+        return super().fetch_one(key, start)
+
+    def approximate_count(self) -> int:
+        """About how many entries there are."""
+        self._settle()
+        return super().approximate_count()
+
+    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        """Takes over a record of the changelog, unless it is expired by now."""
+        self._settle()
+        super().restore(key, value, timestamp)
+
+    def _earliest(self, time: int) -> int:
+        # Each search begins with this.
+        self._settle()
+        return super()._earliest(time)
+
+    def _read_at(self, place: bytes, start: int) -> bytes | None:
+        return self._get(place, start)
+
+    def _write_at(self, place: bytes, start: int, value: bytes | None, context: RecordContext) -> None:
+        self._put(place, start, value, context)
+
+    def _write_settled(self, place: bytes, value: bytes, before: bytes | None, context: RecordContext) -> None:
+        assert self._cache is not None
+        self._put_back(self._cache, place, self._time_of(place), value, before, context)

@@ -6,11 +6,13 @@ The record at the head of a queue is deserialized and has its time; the others w
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable
+from itertools import chain
+from typing import Any, NamedTuple, Protocol
 
 from headrace.errors import StreamsError
 from headrace.record import Headers, RecordContext
+from headrace.serdes.direct import direct_decoder
 from headrace.task.priority_queue import PriorityQueue
 from headrace.timestamps import ConsumedRecord, TimestampExtractor, reads_metadata
 
@@ -37,6 +39,32 @@ Raw = tuple[str, int, int, int, "bytes | None", "bytes | None", Headers]
 """The fields of a RawRecord as a plain tuple, which takes a fraction of the time to make."""
 
 
+_END = (None,)
+"""Follows the records of a run: the last one is still ahead then."""
+
+
+class RunningTask(Protocol):
+    """What a run needs of the task it is part of."""
+
+    @property
+    def group(self) -> PartitionGroup:
+        """The queues of the task, and its stream time."""
+        ...
+
+    @property
+    def stream_schedules(self) -> Collection[object]:
+        """The punctuations by stream time; where there are none, there is nothing to punctuate."""
+        ...
+
+    def punctuate_stream_time(self) -> bool:
+        """Runs what is due by stream time."""
+        ...
+
+    def failure(self, source: str, context: RecordContext, error: Exception) -> Exception:
+        """The error to raise for one that came out of a source's `process`, with its cause."""
+        ...
+
+
 class SkippedRecord(RecordContext, gc=False, eq=False):
     """Stands at the head of a queue for records that could not be used, where no other follows them."""
 
@@ -57,6 +85,7 @@ class RecordQueue:
         "node",
         "partition_time",
         "process",
+        "tries_direct",
         "value",
         "waiting",
     )
@@ -81,6 +110,8 @@ class RecordQueue:
         self._wants_record = not reads_metadata(extractor)
         self._on_failure = on_failure
         self._on_skip = on_skip
+        self.tries_direct = None not in (direct_decoder(deserialize_key), direct_decoder(deserialize_value))
+        """Whether what a record is read with has direct forms, to be tried first."""
         self.waiting: deque[Raw] = deque()
         self.head: RecordContext | None = None
         """The record that is next: its context, and beside it its key and value."""
@@ -115,10 +146,9 @@ class RecordQueue:
                 self._on_failure(self.node, skipped, error)
                 continue
             if timestamp < 0 or self._wants_record:
-                timestamp = self._extract(ConsumedRecord(key, value, timestamp, headers, topic, partition, offset))
+                timestamp = self._time_of(key, value, RawRecord(*raw))
                 if timestamp < 0:
                     skipped = RawRecord(*raw)
-                    self._on_skip(self.node, skipped, f"negative extracted timestamp {timestamp}")
                     continue
             self.key = key
             self.value = value
@@ -129,39 +159,68 @@ class RecordQueue:
             self.key = self.value = None
             self.head = SkippedRecord(UNKNOWN, skipped.headers, skipped.topic, skipped.partition, skipped.offset)
 
-    def read(self, topic: str, partition: int, records: Iterable[Numbered]) -> Iterator[tuple[Any, Any, RecordContext]]:
-        """The records that can be used, where no other queue has any: key, value and context.
+    def run(self, topic: str, partition: int, records: Iterable[Numbered], task: RunningTask) -> None:
+        """Processes the records of one partition, where no other queue has any.
 
-        As at the head of a queue, a record is read and has its time before the one ahead of it is given out.
+        As at the head of a queue, a record is read and has its time before the one ahead of it is processed.
         """
-        deserialize_key, deserialize_value, wants_record = (
-            self._deserialize_key,
-            self._deserialize_value,
-            self._wants_record,
-        )
-        ahead: tuple[Any, Any, RecordContext] | None = None
-        for offset, timestamp, raw_key, raw_value, headers in records:
-            try:
-                key = deserialize_key(raw_key)
-                value = deserialize_value(raw_value)
-            except Exception as error:
-                raw = RawRecord(topic, partition, offset, timestamp, raw_key, raw_value, headers)
-                self._on_failure(self.node, raw, error)
-                continue
-            if timestamp < 0 or wants_record:
-                extracted = self._extract(ConsumedRecord(key, value, timestamp, headers, topic, partition, offset))
-                if extracted < 0:
-                    raw = RawRecord(topic, partition, offset, timestamp, raw_key, raw_value, headers)
-                    self._on_skip(self.node, raw, f"negative extracted timestamp {extracted}")
-                    continue
-                timestamp = extracted
+        group, schedules = task.group, task.stream_schedules
+        ahead: Numbered | None = None
+        key = value = next_key = next_value = None
+        time = timestamp = UNKNOWN
+        for record in chain(records, _END):
+            if record is not None:
+                timestamp, raw_key, raw_value = record[1], record[2], record[3]
+                try:
+                    next_key = self._deserialize_key(raw_key)
+                    next_value = self._deserialize_value(raw_value)
+                except Exception as error:
+                    read = self._read_again(RawRecord(topic, partition, *record), error)
+                    if read is None:
+                        continue
+                    next_key, next_value = read
+                if timestamp < 0 or self._wants_record:
+                    timestamp = self._time_of(next_key, next_value, RawRecord(topic, partition, *record))
+                    if timestamp < 0:
+                        continue
             if ahead is not None:
-                yield ahead
-            ahead = key, value, RecordContext(timestamp, headers, topic, partition, offset, raw_key, raw_value)
-            if timestamp > self.partition_time:
-                self.partition_time = timestamp
-        if ahead is not None:
-            yield ahead
+                if time > group.stream_time:
+                    group.stream_time = time
+                try:
+                    self.process(
+                        key,
+                        value,
+                        RecordContext(time, ahead[4], topic, partition, ahead[0], ahead[2], ahead[3]),
+                    )
+                except Exception as error:
+                    context = RecordContext(time, ahead[4], topic, partition, ahead[0], ahead[2], ahead[3])
+                    failure = task.failure(self.node, context, error)
+                    raise failure from failure.__cause__
+                if schedules:
+                    task.punctuate_stream_time()
+            if record is not None:
+                ahead, time = record, timestamp
+                key, value = next_key, next_value
+                if time > self.partition_time:
+                    self.partition_time = time
+
+    def _read_again(self, raw: RawRecord, error: Exception) -> tuple[Any, Any] | None:
+        """Key and value of a record that could not be read directly; None, once that is reported, if not at all."""
+        if self.tries_direct:
+            try:
+                return self._deserialize_key(raw.key), self._deserialize_value(raw.value)
+            except Exception as plain:
+                error = plain
+        self._on_failure(self.node, raw, error)
+        return None
+
+    def _time_of(self, key: Any, value: Any, raw: RawRecord) -> int:
+        """The time of a record that its extractor tells; negative, once that is reported, if it is to be skipped."""
+        topic, partition, offset, timestamp, _, _, headers = raw
+        extracted = self._extract(ConsumedRecord(key, value, timestamp, headers, topic, partition, offset))
+        if extracted < 0:
+            self._on_skip(self.node, raw, f"negative extracted timestamp {extracted}")
+        return extracted
 
     def _extract(self, record: ConsumedRecord) -> int:
         try:
