@@ -179,9 +179,11 @@ class TimestampedKeyValueStore(TimestampedStore, BytesKeyValueStore):
 
         Where there is no old value it is that of `initial()`; without `initial`, the record's value is the first.
         """
-        self._revise(
-            self._recent_packed if key is self._recent_key else self._key(key), 0, key, value, context, initial, add
-        )
+        try:
+            place = self._serialize_key(key)
+        except Exception:
+            place = self._key(key)
+        self._revise(place, 0, key, value, context, initial, add)
 
     def put_if_absent(self, key: Any, value: Any, timestamp: int, context: RecordContext) -> ValueAndTimestamp | None:
         """Sets the value unless the key has one, which is the answer."""

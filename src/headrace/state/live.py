@@ -8,7 +8,7 @@ read, a scan, a value without a plain form, a function that fails, a cache that 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 from headrace.record import RecordContext
 from headrace.serdes.forms.timestamped import TIMESTAMP_SIZE
@@ -16,15 +16,8 @@ from headrace.serdes.plain import PlainForm
 from headrace.state.cache import ENTRY_SIZE, RecordCache
 
 
-class LiveValue(NamedTuple):
-    """A value since the last commit."""
-
-    plain: object
-    timestamp: int
-    before: bytes | None
-    """What the store had before."""
-    context: RecordContext
-    """Of the last update."""
+LiveValue = tuple[Any, int, "bytes | None", RecordContext]
+"""A value since the last commit: its plain form, its time, what the store had before, the context of the last update."""
 
 
 class LiveValues:
@@ -45,7 +38,7 @@ class LiveValues:
 
     def admit(self, place: bytes, value: LiveValue) -> bool:
         """Holds a value that was not held before, unless the cache might be full with it."""
-        topic = value.context.topic
+        topic = value[3].topic
         size = self._size + len(place) + (0 if topic is None else len(topic))
         cache = self._cache
         if cache.size + cache.estimate + size > cache.max_bytes:
@@ -55,6 +48,14 @@ class LiveValues:
         self.topic = topic
         self.held[place] = value
         return True
+
+    def suspend(self) -> None:
+        """Has values put as bytes from now on."""
+        self.is_suspended = True
+
+    def resume(self) -> None:
+        """Holds values again."""
+        self.is_suspended = False
 
     def take(self) -> dict[bytes, LiveValue]:
         """All values, which are not held any more."""

@@ -15,7 +15,7 @@ from headrace.serdes.forms.timestamped import (
 )
 from headrace.serdes.plain import Rough, plain_form
 from headrace.state.environment import StoreEnvironment
-from headrace.state.live import LiveValue, LiveValues
+from headrace.state.live import LiveValues
 from headrace.state.port import OrderedStore
 from headrace.state.store import Store
 from headrace.topology.stores import StoreSpec
@@ -30,6 +30,9 @@ class TimestampedStore(Store):
     """A store whose values are kept behind their time; its changelog has the time on the record."""
 
     __slots__ = ()
+
+    put_in = frozenset({"revise", "_revise"})
+    tries_direct = True
 
     def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
         super().__init__(spec, ordered, environment)
@@ -49,7 +52,7 @@ class TimestampedStore(Store):
         """Lets through what the cache holds back."""
         if self._live is not None:
             self._settle()
-            self._live.is_suspended = False
+            self._live.resume()
         super().flush()
 
     def _revise(
@@ -84,7 +87,7 @@ class TimestampedStore(Store):
         if context.timestamp > timestamp:
             timestamp = context.timestamp
         del held[place]
-        held[place] = tuple.__new__(LiveValue, (new, timestamp, before, context))
+        held[place] = (new, timestamp, before, context)
 
     def _revise_first(
         self,
@@ -112,7 +115,7 @@ class TimestampedStore(Store):
         plain = None if live.is_suspended or context.headers else live.form.take(new)
         if plain is not None:
             timestamp = context.timestamp if before is None else max(context.timestamp, timestamp_of(before))
-            if live.admit(place, LiveValue(plain, timestamp, before, context)):
+            if live.admit(place, (plain, timestamp, before, context)):
                 return
         self._put_settled(place, start, new, context)
 
@@ -126,7 +129,7 @@ class TimestampedStore(Store):
         live = self._live
         if live is None or not live.held:
             return
-        live.is_suspended = True
+        live.suspend()
         make, serialize = live.form.make, self._serialize_value
         for place, (plain, timestamp, before, context) in live.take().items():
             packed = serialize(make(plain))

@@ -236,7 +236,14 @@ class TimestampedWindowStore(TimestampedStore, WindowStore):
 
         What `fetch_one` and `put` do, in fewer steps; only for stores without duplicates.
         """
-        place = self._place(self._recent_packed if key is self._recent_key else self._key(key), start, 0)
+        try:
+            packed_key = self._serialize_key(key)
+        except Exception:
+            packed_key = self._key(key)
+        if start == self._recent_start:
+            place = self._before_key + packed_key + self._after_key
+        else:
+            place = self._place(packed_key, start, 0)
         self._revise(place, start, key, value, context, initial, add)
 
     def fetch_one(self, key: Any, start: int) -> Any:

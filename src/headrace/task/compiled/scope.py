@@ -38,6 +38,8 @@ _FIELDS: dict[Any, tuple[str, ...]] = {
 _CONTEXT_DEFAULTS: dict[Any, dict[str, Any]] = {Change: {"is_latest": True}}
 _SETTLED = ("cached", "is_versioned")
 """Attributes of stores and views that say what they are."""
+_SETTLED_MODULES = ("headrace.operators.views", "headrace.serdes.plain", "headrace.state.live")
+"""Modules of classes whose attributes nobody assigns but they themselves."""
 
 
 class Surroundings(Protocol):
@@ -120,16 +122,20 @@ class Scope:
         """The code of a function that is called for its effects; None if it has to be called."""
         if self._surroundings.is_edge(function.value):
             return self._surroundings.passed_on(function.value, self._simple(arguments))
-        *owner, attribute = function.path
-        own = getattr(type(self._this.value), attribute, None)
-        if tuple(owner) != self._this.path or not isinstance(own, FunctionType):
+        owner: Any = getattr(function.value, "__self__", None)
+        attribute = function.path[-1]
+        own = getattr(type(owner), attribute, None)
+        if owner is None or not isinstance(own, FunctionType):
             return None
         hoisted = list(self._hoisted)
         try:
             method = method_of(own)
-            if not _mentions_forward(method):
+            if attribute not in getattr(owner, "put_in", ()) and not (
+                owner is self._this.value and _mentions_forward(method)
+            ):
                 return None
-            inner = Scope(self._surroundings, self._this, self._runtime_self, method)
+            this = Known(owner, function.path[:-1])
+            inner = Scope(self._surroundings, this, self._surroundings.known(*this), method)
             return inner.code(self._simple(copy.deepcopy(arguments)))
         except NotCompilable:
             self._hoisted = hoisted
@@ -253,6 +259,9 @@ class Scope:
         error = None if statement.exc is None else self.expression(statement.exc)
         return [ast.Raise(error, None if statement.cause is None else self.expression(statement.cause))]
 
+    def _delete(self, statement: ast.Delete) -> list[ast.stmt]:
+        return [ast.Delete([self._target(target) for target in statement.targets])]
+
     def _return(self, statement: ast.Return) -> list[ast.stmt]:
         return [statement]
 
@@ -280,6 +289,8 @@ class Scope:
             return ast.Tuple([self._target(each) for each in target.elts], ast.Store())
         if isinstance(target, ast.Attribute):
             return ast.Attribute(self._holder(target.value), target.attr, ast.Store())
+        if isinstance(target, ast.Subscript):
+            return ast.Subscript(self.expression(target.value), self.expression(target.slice), target.ctx)
         raise NotCompilable(f"an assignment to {type(target).__name__}")
 
     def _holder(self, node: ast.expr) -> ast.expr:
@@ -484,7 +495,7 @@ def _is_settled(value: Any, attribute: str) -> bool:
     if inspect.isroutine(getattr(type(value), attribute, None)):
         return True
     of = type(value)
-    return of.__module__ == "headrace.operators.views" and attribute not in changing_attributes(of)
+    return of.__module__ in _SETTLED_MODULES and attribute not in changing_attributes(of)
 
 
 def _decided(node: ast.expr) -> ast.Constant | None:
