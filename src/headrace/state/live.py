@@ -15,9 +15,8 @@ from headrace.serdes.forms.timestamped import TIMESTAMP_SIZE
 from headrace.serdes.plain import PlainForm
 from headrace.state.cache import ENTRY_SIZE, RecordCache
 
-
 LiveValue = tuple[Any, int, "bytes | None", RecordContext]
-"""A value since the last commit: its plain form, its time, what the store had before, the context of the last update."""
+"""A value since the last commit: its plain form, its time, what the store had before, the last update's context."""
 
 
 class LiveValues:

@@ -9,6 +9,9 @@ from headrace.state.memory import MemoryStore
 
 Entry = tuple[bytes, bytes]
 
+NOTHING: Iterator[Entry] = iter(())
+"""What a reader returns for a range that is known to be empty."""
+
 
 class OrderedReader(Protocol):
     """An ordered store that is only read."""
@@ -69,6 +72,8 @@ class OverlayStore:
         """The entries from `low` to before `high` in the order of their keys; None leaves an end open."""
         written = self._written.range(low, high, reverse=reverse)
         base = self._base.range(low, high, reverse=reverse)
+        if base is NOTHING:
+            return written
         return self._merged(written, base, reverse)
 
     def __len__(self) -> int:

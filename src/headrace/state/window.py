@@ -110,11 +110,15 @@ class WindowStore(SegmentedStore):
             return
         # Nothing tells which of the duplicates a deletion means, so it is only logged. The changelog
         # counts for itself, deletions included.
+        packed = b""
         if value is not None:
             self._number = (self._number + 1) & _LAST_NUMBER
-            self._add(pack_window_store_key(key, start, self._number), start, value, context)
+            packed = pack_window_store_key(key, start, self._number)
+            self._add(packed, start, value, context)
         self._logged_number = (self._logged_number + 1) & _LAST_NUMBER
-        self._log_update(pack_window_store_key(key, start, self._logged_number), value, context)
+        if value is None or self._logged_number != self._number:
+            packed = pack_window_store_key(key, start, self._logged_number)
+        self._log_update(packed, value, context)
 
     def _place(self, key: bytes, start: int, number: int) -> bytes:
         """The key of the ordered store for a window."""
