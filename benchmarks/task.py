@@ -283,10 +283,3 @@ def _stores(directory: str) -> Iterator[LmdbStores]:
         yield stores
     finally:
         stores.close()
-
-
-if __name__ == "__main__":
-    import sys
-
-    chosen = sys.argv[1:]
-    print("\n".join(lines([measure(each) for each in WORKLOADS if not chosen or each.name.split(",")[0] in chosen])))
