@@ -59,7 +59,10 @@ class OverlayStore:
         """The value of the key."""
         value = self._get_written(key)
         if value is None and key not in self._deleted:
-            return self._get_base(key)
+            seen = self._seen
+            if key in seen:
+                return seen[key]
+            value = seen[key] = self._base.get(key)
         return value
 
     def delete(self, key: bytes) -> None:
@@ -75,6 +78,16 @@ class OverlayStore:
         if base is NOTHING:
             return written
         return self._merged(written, base, reverse)
+
+    def family(self, prefix: bytes, suffix: int, low: bytes, high: bytes) -> Iterator[Entry] | None:
+        """The entries between two keys that begin with the prefix and have so many bytes more; None: none."""
+        written = self._written.family(prefix, suffix, low, high)
+        base = self._base.range(low, high)
+        if base is NOTHING:
+            return written
+        length = len(prefix) + suffix
+        members = (entry for entry in base if len(entry[0]) == length)
+        return self._merged(iter(()) if written is None else written, members, False)
 
     def __len__(self) -> int:
         base = self._base

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 from headrace.duration import MAX_MILLIS
@@ -22,8 +23,14 @@ from headrace.windowed import Window, Windowed
 _NUMBER = "number"
 _LOGGED_NUMBER = "logged-number"
 _LAST_NUMBER = 0x7FFFFFFF
+_SUFFIX = 12
+"""What a key of the ordered store has behind the user's: the start and the number."""
 _pack_time = struct.Struct(">q").pack
 _unpack_time = struct.Struct(">q").unpack_from
+
+
+Family = Callable[[bytes, int, bytes, bytes], "Entries | None"]
+"""Finds the entries that begin with a prefix, have so many bytes more, and lie between two keys."""
 
 
 class WindowStore(SegmentedStore):
@@ -33,6 +40,7 @@ class WindowStore(SegmentedStore):
         "_after_key",
         "_before_key",
         "_duplicates",
+        "_family",
         "_logged_number",
         "_number",
         "_recent_place",
@@ -47,6 +55,8 @@ class WindowStore(SegmentedStore):
         if spec.time_ordered:
             self._retention += 1
         self._duplicates = spec.retain_duplicates
+        self._family: Family | None = None if spec.time_ordered or self.cached else getattr(ordered, "family", None)
+        """Finds the windows of a key without those of others, if the ordered store can."""
         self._number = load_number(ordered, _NUMBER, 0)
         """Tells duplicates apart: the number of the last value put, 0 where duplicates are not retained."""
         self._logged_number = load_number(ordered, _LOGGED_NUMBER, 0)
@@ -71,7 +81,11 @@ class WindowStore(SegmentedStore):
 
     def fetch(self, key: Any, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, Any]]:
         """Start and value of the key's windows that start within these times, both included."""
-        return self._fetch(self._key(key), self._earliest(from_ms), min(to_ms, MAX_MILLIS), reverse)
+        packed, earliest, latest = self._key(key), self._earliest(from_ms), min(to_ms, MAX_MILLIS)
+        if self._family is None or reverse:
+            return self._fetch(packed, earliest, latest, reverse)
+        found = self._windows_of(self._family, packed, earliest, latest)
+        return iter(()) if not found else self._read_windows(found)
 
     def fetch_range(
         self, key_from: Any, key_to: Any, from_ms: int, to_ms: int, *, reverse: bool = False
@@ -155,6 +169,23 @@ class WindowStore(SegmentedStore):
                 start: int = _unpack_time(found, length - 12)[0]
                 if earliest <= start <= latest and not self._is_hidden(found, start):
                     yield start, value_of(value)
+
+    def _windows_of(self, family: Family, key: bytes, earliest: int, latest: int) -> list[Entries]:
+        """The entries of the key's windows that start within these times, by segment; nothing where there are none."""
+        found: list[Entries] = []
+        if latest >= earliest:
+            low, high = pack_window_store_key(key, earliest), pack_window_store_key(key, latest, _LAST_NUMBER) + b"\x00"
+            for segment in self._segments.between(earliest, latest):
+                prefix = self._segments.prefix(segment)
+                members = family(prefix + key, _SUFFIX, prefix + low, prefix + high)
+                if members is not None:
+                    found.append(members)
+        return found
+
+    def _read_windows(self, found: list[Entries]) -> Iterator[tuple[int, Any]]:
+        value_of = self._value_of
+        for place, value in chain.from_iterable(found):
+            yield _unpack_time(place, len(place) - _SUFFIX)[0], value_of(value)
 
     def _search(self, from_ms: int, to_ms: int, reverse: bool) -> Entries:
         if self._by_time:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace import Serdes, StreamsBuilder, StreamsConfig
+from headrace.errors import TopologyError
 from headrace.state import timestamped
 from headrace.task.compiled.setting import VARIABLE, Compilation
 from headrace.testing import TopologyTestDriver
@@ -43,9 +44,13 @@ def _run(
         if not with_objects:
             patch.setattr(timestamped, "plain_form", lambda serialize: None)
         builder = StreamsBuilder()
-        build(builder, steps)
+        try:
+            build(builder, steps)
+            topology = builder.build()
+        except TopologyError:
+            return []
         config = StreamsConfig(application_id="app", cache_max_bytes=cache)
-        with TopologyTestDriver(builder.build(), config, initial_wall_clock=0, commit=commit) as driver:
+        with TopologyTestDriver(topology, config, initial_wall_clock=0, commit=commit) as driver:
             for event in events:
                 queue = driver._task.queue_of(event.topic)
                 if queue is None and driver._task.global_queue_of(event.topic) is None:
