@@ -15,6 +15,22 @@ DIRECT = "__headrace_direct__"
 """The attribute of a serde's function that has its direct form."""
 
 
+REREAD = "__headrace_reread__"
+"""The attribute of a serde's `deserialize` that says what its data may stand for."""
+
+
+class Reread(NamedTuple):
+    """What was read may be passed on as the bytes it was read from, instead of being serialized again.
+
+    The bytes may differ in form, such as in spaces or fields that nobody reads, but not in what the serde reads.
+    """
+
+    serialize: Callable[[Any], bytes | None]
+    """The serde's own function, which would be called instead."""
+    fields: frozenset[str]
+    """What the objects that are read are made of: to look at these changes nothing."""
+
+
 class DirectEncoder(NamedTuple):
     """Gives the same bytes as the serde for objects of exactly this type, or raises."""
 
@@ -32,6 +48,17 @@ def has_direct_encoder(serialize: F, of: type[Any], encode: Callable[[Any], byte
     """Gives `serialize` a direct form for objects of exactly that type."""
     setattr(serialize, DIRECT, DirectEncoder(of, encode))
     return serialize
+
+
+def can_be_reread(deserialize: Any, reread: Reread) -> None:
+    """Says that what `deserialize` has read may be passed on as bytes."""
+    setattr(deserialize, REREAD, reread)
+
+
+def reread_of(deserialize: Any) -> Reread | None:
+    """Whether what `deserialize` has read may be passed on as bytes, and for which `serialize`."""
+    found: Reread | None = getattr(deserialize, REREAD, None)
+    return found
 
 
 def direct_decoder(deserialize: Any) -> Callable[[bytes], Any] | None:

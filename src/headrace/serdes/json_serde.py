@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, TypeGuard
 
 import msgspec
 
 from headrace.errors import ConfigError, SerializationError
-from headrace.serdes.direct import has_direct_decoder, has_direct_encoder
+from headrace.serdes.direct import Reread, can_be_reread, has_direct_decoder, has_direct_encoder
 from headrace.serdes.msgspec_types import StructFields, decoder_of, json_form_of, struct_fields_of
 from headrace.serdes.plain import has_plain_form
 from headrace.serdes.primitives import wrong_type
@@ -80,6 +81,7 @@ def _msgspec_functions(of: Any) -> Functions:
 
     if required is not object:
         has_direct_encoder(serialize, required, encode)
+        can_be_reread(deserialize, Reread(serialize, frozenset(chain(*struct_fields_of(of, serde).values()))))
     if of is not None:
         has_plain_form(serialize, json_form_of(of, serde))
     return serialize, has_direct_decoder(deserialize, decode)

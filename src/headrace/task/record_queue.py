@@ -73,12 +73,12 @@ class RecordQueue:
     """The records of one partition in the order of their offsets."""
 
     __slots__ = (
-        "_deserialize_key",
-        "_deserialize_value",
         "_extractor",
         "_on_failure",
         "_on_skip",
         "_wants_record",
+        "deserialize_key",
+        "deserialize_value",
         "head",
         "head_timestamp",
         "key",
@@ -104,8 +104,8 @@ class RecordQueue:
         """The source node that reads the partition."""
         self.process = process
         """Passes a record on to the source's children."""
-        self._deserialize_key = deserialize_key
-        self._deserialize_value = deserialize_value
+        self.deserialize_key = deserialize_key
+        self.deserialize_value = deserialize_value
         self._extractor = extractor
         self._wants_record = not reads_metadata(extractor)
         self._on_failure = on_failure
@@ -139,8 +139,8 @@ class RecordQueue:
             raw = waiting.popleft()
             topic, partition, offset, timestamp, raw_key, raw_value, headers = raw
             try:
-                key = self._deserialize_key(raw_key)
-                value = self._deserialize_value(raw_value)
+                key = self.deserialize_key(raw_key)
+                value = self.deserialize_value(raw_value)
             except Exception as error:
                 skipped = RawRecord(*raw)
                 self._on_failure(self.node, skipped, error)
@@ -172,8 +172,8 @@ class RecordQueue:
             if record is not None:
                 timestamp, raw_key, raw_value = record[1], record[2], record[3]
                 try:
-                    next_key = self._deserialize_key(raw_key)
-                    next_value = self._deserialize_value(raw_value)
+                    next_key = self.deserialize_key(raw_key)
+                    next_value = self.deserialize_value(raw_value)
                 except Exception as error:
                     read = self._read_again(RawRecord(topic, partition, *record), error)
                     if read is None:
@@ -208,7 +208,7 @@ class RecordQueue:
         """Key and value of a record that could not be read directly; None, once that is reported, if not at all."""
         if self.tries_direct:
             try:
-                return self._deserialize_key(raw.key), self._deserialize_value(raw.value)
+                return self.deserialize_key(raw.key), self.deserialize_value(raw.value)
             except Exception as plain:
                 error = plain
         self._on_failure(self.node, raw, error)

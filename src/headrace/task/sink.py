@@ -47,6 +47,7 @@ class SinkOperator(Operator):
         "_partitioner",
         "_partitions",
         "_topic",
+        "is_internal",
         "send",
         "serialize_key",
         "serialize_value",
@@ -71,6 +72,8 @@ class SinkOperator(Operator):
         self._largest = largest
         self._desk = desk
         self.send = send
+        self.is_internal = False
+        """Whether only the application itself reads the topic, with the same serdes."""
 
     def process(self, key: Any, value: Any, context: RecordContext) -> None:
         to = self._topic if self._topic is not None else _chosen_topic(self._node, key, value, context)

@@ -342,7 +342,9 @@ class Task:
     def _sink(self, node: SinkNode) -> Operator:
         topic = None if callable(node.topic) else self.topic_name(node.topic)
         serdes = self._serdes.of_node(node)
-        return make_sink(node, topic, serdes, self._send, self.errors, self._partitions, self._largest_record)
+        sink = make_sink(node, topic, serdes, self._send, self.errors, self._partitions, self._largest_record)
+        sink.is_internal = node.topic in self._internal_topics
+        return sink
 
     def topic_name(self, topic: str) -> str:
         """The name of the topic in Kafka: internal ones begin with the application's id."""

@@ -13,7 +13,6 @@ import pytest
 from headrace import (
     Consumed,
     Grouped,
-    Materialized,
     Processor,
     Produced,
     PunctuationType,
@@ -323,20 +322,58 @@ def test_punctuations_follow_the_record_that_moved_the_time() -> None:
     ]
 
 
-def test_windows_and_repartitions() -> None:
-    def topology() -> Topology:
-        builder = StreamsBuilder()
-        (
-            builder.stream("in", Consumed(TEXT, Serdes.json(Pair)))
-            .group_by(lambda key, pair: pair.b, Grouped(TEXT, Serdes.json(Pair), name="by-b"))
-            .reduce(lambda one, other: Pair(one.a + other.a, one.b), Materialized("sums"))
-            .to_stream()
-            .to("out", Produced(TEXT, Serdes.json(Pair)))
-        )
-        return builder.build()
+# --- repartitions --------------------------------------------------------------------------------------------------
 
-    run = agreed(topology, rows(b'{"a": 1, "b": "x"}', b'{"a":2,"b":"y","c":3}', b'{"b":"x","a":4}'))
-    assert [record[:2] for record in run.sent] == [("app-by-b-repartition", key) for key in (b"x", b"y", b"x")]
+PAIR = Serdes.json(Pair)
+SPACED = b'{"b": "x", "a": 1, "c": 3}'
+COMPACT = b'{"a":1,"b":"x"}'
+
+
+def regrouped(change: Callable[[Any], Any], grouped_as: Any = PAIR) -> Topology:
+    builder = StreamsBuilder()
+    stream = change(builder.stream("in", Consumed(TEXT, PAIR)))
+    stream.group_by(lambda key, pair: pair.b, Grouped(TEXT, grouped_as, name="by-b")).count("n")
+    stream.to("out", Produced(TEXT, PAIR))
+    return builder.build()
+
+
+def mark(key: str, pair: Pair) -> None:
+    pair.a += 1
+
+
+UNCHANGED: dict[str, Callable[[Any], Any]] = {
+    "as it is": lambda stream: stream,
+    "after functions that only read": lambda stream: stream.filter(lambda key, pair: pair.a > 0 and pair.b != ""),
+}
+CHANGED: dict[str, Callable[[Any], Any]] = {
+    "by a mapper": lambda stream: stream.map_values(lambda pair: Pair(pair.a, pair.b)),
+    "maybe, by a function that calls another": lambda stream: stream.peek(lambda key, pair: print(pair.a)),
+    "in place": lambda stream: stream.peek(mark),
+}
+
+
+def test_it_agrees_on_a_repartition_of_compact_json() -> None:
+    run = agreed(lambda: regrouped(lambda stream: stream), rows(COMPACT, None, COMPACT))
+    assert run.sent[0][:3] == ("app-by-b-repartition", b"x", COMPACT)
+
+
+@pytest.mark.parametrize("change", UNCHANGED.values(), ids=UNCHANGED)
+def test_a_repartition_passes_the_bytes_of_a_value_on_that_nobody_changed(change: Callable[[Any], Any]) -> None:
+    run = Run(regrouped(change), Compilation.ALWAYS).all_at_once(rows(SPACED))
+    assert [record[:3] for record in run.sent] == [("app-by-b-repartition", b"x", SPACED), ("out", b"k", COMPACT)]
+
+
+@pytest.mark.parametrize("change", CHANGED.values(), ids=CHANGED)
+def test_what_a_function_may_have_changed_is_serialized(change: Callable[[Any], Any]) -> None:
+    sent = Run(regrouped(change), Compilation.ALWAYS).all_at_once(rows(SPACED)).sent
+    assert sent == Run(regrouped(change), Compilation.NEVER).all_at_once(rows(SPACED)).sent
+    assert SPACED not in [record[2] for record in sent]
+
+
+def test_a_repartition_with_another_serde_serializes() -> None:
+    topology = regrouped(lambda stream: stream, grouped_as=Serdes.json())
+    run = Run(topology, Compilation.ALWAYS).all_at_once(rows(SPACED))
+    assert [record[2] for record in run.sent] == [COMPACT, COMPACT]
 
 
 # --- when and what is compiled -------------------------------------------------------------------------------------

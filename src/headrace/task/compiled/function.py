@@ -13,6 +13,7 @@ from headrace.errors import ProcessingFailed
 from headrace.operators.operator import Operator
 from headrace.serdes.direct import DIRECT
 from headrace.task.compiled.method import NotCompilable, method_of
+from headrace.task.compiled.read_value import ReadValue
 from headrace.task.compiled.scope import Scope
 from headrace.task.compiled.syntax import (
     Known,
@@ -25,6 +26,7 @@ from headrace.task.compiled.syntax import (
     known_of,
     name,
 )
+from headrace.task.record_queue import RecordQueue
 
 Shape = tuple[Any, ...]
 """What decides how code with an object in it is written."""
@@ -59,11 +61,16 @@ class Written:
     """Where the objects are found that the code has names for."""
     shapes: Mapping[Path, Shape]
     """What the code relies on."""
+    same: tuple[tuple[Path, Path], ...] = ()
+    """Places that have to have the same object."""
 
     def fits(self, places: Places) -> bool:
         """Whether the code is right for this task too."""
+        find = places.find
         try:
-            return all(shape_of(places.find(path)) == shape for path, shape in self.shapes.items())
+            return all(shape_of(find(path)) == shape for path, shape in self.shapes.items()) and all(
+                find(one) is find(other) for one, other in self.same
+            )
         except AttributeError:
             return False
 
@@ -85,7 +92,11 @@ class FunctionWriter:
         self._depth = 0
         self._count = 0
         self._nodes: set[str] = set()
+        self._queue: RecordQueue | None = None
         self._shapes: dict[Path, Shape] = {}
+        self._same: list[tuple[Path, Path]] = []
+        self._read: ReadValue | None = None
+        """The value as its queue has read it, until something may have changed it."""
 
     # --- the ways in -------------------------------------------------------------------------------------------
 
@@ -101,6 +112,7 @@ class FunctionWriter:
         """A method of an object at a place, with its edges put in; `self` may be any object of the same shape."""
         method = method_of(function)
         found = Known(self._places.find(this), this)
+        self._queue = found.value if isinstance(found.value, RecordQueue) else None
         self._shapes[this] = shape_of(found.value)
         scope = Scope(self, found, name("self"), method)
         return self._finish(title, ("self", *method.parameters), scope.code(map(name, method.parameters)))
@@ -114,15 +126,17 @@ class FunctionWriter:
         )
         names: dict[Path, str] = {}
         for node in ast.walk(function):
-            found = known_of(node) if isinstance(node, ast.Name) else None
-            if found is not None and isinstance(node, ast.Name):
-                node.id = names.setdefault(found.path, f"K{len(names)}_{_readable(found.path[-1])}")
+            known_name = known_of(node) if isinstance(node, ast.Name) else None
+            if known_name is not None and isinstance(node, ast.Name):
+                path = known_name.path
+                node.id = names.setdefault(path, f"K{len(names)}_{_readable(path[-1])}")
         source = ast.unparse(ast.fix_missing_locations(ast.Module([function], [])))
         code = compile(source, f"<headrace {title}>", "exec")
         # Tracebacks show the lines.
         linecache.cache[code.co_filename] = (len(source), None, source.splitlines(keepends=True), code.co_filename)
         inner = next(constant for constant in code.co_consts if isinstance(constant, CodeType))
-        return Written(inner, {identifier: path for path, identifier in names.items()}, self._shapes)
+        found = {identifier: path for path, identifier in names.items()}
+        return Written(inner, found, self._shapes, tuple(self._same))
 
     # --- what scopes ask for -----------------------------------------------------------------------------------
 
@@ -144,7 +158,23 @@ class FunctionWriter:
         """The code of the nodes that an edge passes records to."""
         children = self._places.children_of(edge)
         assert children is not None
+        if self._depth == 0 and self._queue is not None:
+            self._read = ReadValue.of(self._queue, arguments)
         return self._all_of(children, arguments)
+
+    def raw_form(self, function: Known, argument: ast.expr, owner: Any) -> ast.expr | None:
+        """The bytes that an argument of a serde's function was read from, if they can be passed on instead."""
+        if self._read is None or not getattr(owner, "is_internal", False):
+            return None
+        raw = self._read.raw_form(function, argument)
+        if raw is not None:
+            self._same.append((function.path, self._read.serialize))
+        return raw
+
+    def is_given(self, function: ast.expr, arguments: list[ast.expr]) -> None:
+        """Is told what functions are called with: one that may change the value as it was read ends its passing on."""
+        if self._read is not None and not self._read.stays(known_of(function), arguments):
+            self._read = None
 
     # --- nodes -------------------------------------------------------------------------------------------------
 
@@ -170,6 +200,7 @@ class FunctionWriter:
         return [self._guarded(node, statements, arguments)] if self._places.is_guarded(node) else statements
 
     def _called(self, function: Any, path: Path, arguments: list[ast.expr]) -> ast.stmt:
+        self.is_given(known(function, path), arguments)
         return ast.Expr(call(self.known(function, path), *map(copied, arguments)))
 
     def _guarded(self, node: str, statements: list[ast.stmt], arguments: list[ast.expr]) -> ast.stmt:

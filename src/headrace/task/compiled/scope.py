@@ -53,6 +53,14 @@ class Surroundings(Protocol):
         """A name that nothing else in the function has."""
         ...
 
+    def raw_form(self, function: Known, argument: ast.expr, owner: Any) -> ast.expr | None:
+        """The bytes that an argument of a serde's function was read from, if they can be passed on instead."""
+        ...
+
+    def is_given(self, function: ast.expr, arguments: list[ast.expr]) -> None:
+        """Is told what functions are called with."""
+        ...
+
     def is_edge(self, function: Any) -> bool:
         """Whether the function passes records to other nodes."""
         ...
@@ -394,9 +402,11 @@ class Scope:
             function = self._surroundings.known(found.value.function, (*found.path, "function"))
             arguments = arguments[1:]
         elif found is not None and len(arguments) == 1 and getattr(self._this.value, "tries_direct", False):
-            direct = self._direct(found, arguments[0])
+            raw = self._surroundings.raw_form(found, arguments[0], self._this.value)
+            direct = self._direct(found, arguments[0]) if raw is None else raw
             if direct is not None:
                 return direct
+        self._surroundings.is_given(function, arguments)
         return ast.Call(function, arguments, node.keywords)
 
     def _direct(self, function: Known, argument: ast.expr) -> ast.expr | None:
