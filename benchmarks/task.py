@@ -263,13 +263,7 @@ def _feed(task: Task, rows: Rows) -> None:
             assert queue is not None
             task.process_all(queue, topic, 0, iter(each))
         return
-    for topic, each in sorted(rows.items()):
-        queue = task.queue_of(topic)
-        assert queue is not None
-        for row in each:
-            task.add(queue, (topic, 0, *row))
-    while task.process_one():
-        task.punctuate_stream_time()
+    task.process_merged(0, dict(sorted(rows.items())))
 
 
 def _used(topology: Topology, nodes: tuple[str, ...]) -> set[str]:

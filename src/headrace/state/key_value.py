@@ -155,7 +155,7 @@ class TimestampedKeyValueStore(TimestampedStore, BytesKeyValueStore):
 
     def get(self, key: Any) -> ValueAndTimestamp | None:
         """The value of the key, and its time."""
-        if self._live is not None:
+        if self._live is not None and self._live.held:
             self._settle()
         packed_key = self._recent_packed if key is self._recent_key else self._key(key)
         packed = self._current(packed_key)
@@ -167,7 +167,7 @@ class TimestampedKeyValueStore(TimestampedStore, BytesKeyValueStore):
 
     def put(self, key: Any, value: Any, timestamp: int, context: RecordContext) -> int:
         """Sets the value of the key; None deletes it. It always is the latest."""
-        if self._live is not None:
+        if self._live is not None and self._live.held:
             self._settle()
         packed_key = self._recent_packed if key is self._recent_key else self._key(key)
         packed = self._serialize_value(value)

@@ -158,7 +158,7 @@ class SegmentedStore(Store):
             old = None
         if new is not None or old is not None or self._listener is None:
             self._admit(time, context)
-        super()._let_through(key[8:], new, old, context)
+        self._pass_on(key[8:], new, old, context)
 
     def _time_of(self, store_key: bytes) -> int:
         """The time that decides how long an entry is retained."""

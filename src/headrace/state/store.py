@@ -99,6 +99,10 @@ class Store:
         return found if self._cache is None else self._cache.touched(found, low, high, reverse)
 
     def _let_through(self, key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
+        self._pass_on(key, new, old, context)
+
+    def _pass_on(self, key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
+        """Writes an update to the changelog and tells who listens."""
         if self._is_table and new is None and old is None:
             return
         self._log_update(key, new, context)

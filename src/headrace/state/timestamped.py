@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace.record import RecordContext, ValueAndTimestamp, value_and_timestamp
+from headrace.record import NO_HEADERS, RecordContext, ValueAndTimestamp, value_and_timestamp
 from headrace.serdes.forms.timestamped import (
     TIMESTAMP_SIZE,
     pack_timestamp,
@@ -163,6 +163,23 @@ class TimestampedStore(Store):
 
     def _value_of(self, value: bytes) -> ValueAndTimestamp:
         return value_and_timestamp((self._deserialize_value(value[TIMESTAMP_SIZE:]), unpack_timestamp(value)[0]))
+
+    def _pass_on(self, key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
+        if new is None:
+            super()._pass_on(key, new, old, context)
+            return
+        # The same, with the time and the value read only once.
+        timestamp, value = unpack_timestamp(new)[0], new[TIMESTAMP_SIZE:]
+        if self._log is not None:
+            self._log(key, value, timestamp, context.headers if self._logs_headers else NO_HEADERS)
+        listener = self._listener
+        if listener is not None:
+            listener(
+                self._listener_key(key),
+                value_and_timestamp((self._deserialize_value(value), timestamp)),
+                self._value_of(old) if self._send_old and old is not None else None,
+                context,
+            )
 
     def _listener_value(self, value: bytes) -> ValueAndTimestamp:
         return self._value_of(value)

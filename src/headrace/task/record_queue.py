@@ -6,7 +6,7 @@ The record at the head of a queue is deserialized and has its time; the others w
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
@@ -74,6 +74,7 @@ class RecordQueue:
 
     __slots__ = (
         "_extractor",
+        "_following",
         "_on_failure",
         "_on_skip",
         "_wants_record",
@@ -113,6 +114,7 @@ class RecordQueue:
         self.tries_direct = None not in (direct_decoder(deserialize_key), direct_decoder(deserialize_value))
         """Whether what a record is read with has direct forms, to be tried first."""
         self.waiting: deque[Raw] = deque()
+        self._following: Iterator[Raw] = iter(())
         self.head: RecordContext | None = None
         """The record that is next: its context, and beside it its key and value."""
         self.key: Any = None
@@ -126,17 +128,21 @@ class RecordQueue:
     def clear(self) -> None:
         """Forgets all records and the time."""
         self.waiting.clear()
+        self._following = iter(())
         self.head = self.key = self.value = None
         self.head_timestamp = self.partition_time = UNKNOWN
 
+    def followed_by(self, records: Iterator[Raw]) -> None:
+        """Has records follow those that wait, to be taken one by one."""
+        self._following = records
+
     def advance(self) -> None:
         """Makes the first record that can be used the head; a skipped one stands there if none can."""
-        waiting = self.waiting
+        waiting, following = self.waiting, self._following
         self.head = None
         self.head_timestamp = UNKNOWN
         skipped: RawRecord | None = None
-        while waiting:
-            raw = waiting.popleft()
+        while (raw := waiting.popleft() if waiting else next(following, None)) is not None:
             topic, partition, offset, timestamp, raw_key, raw_value, headers = raw
             try:
                 key = self.deserialize_key(raw_key)
@@ -155,8 +161,8 @@ class RecordQueue:
             self.head = RecordContext(timestamp, headers, topic, partition, offset, raw_key, raw_value)
             self.head_timestamp = timestamp
             return
+        self.key = self.value = None
         if skipped is not None:
-            self.key = self.value = None
             self.head = SkippedRecord(UNKNOWN, skipped.headers, skipped.topic, skipped.partition, skipped.offset)
 
     def run(self, topic: str, partition: int, records: Iterable[Numbered], task: RunningTask) -> None:
@@ -251,6 +257,45 @@ class PartitionGroup:
             queue.advance()
             self.non_empty.offer(queue)
 
+    def feed(self, queue: RecordQueue, topic: str, partition: int, records: Iterable[Numbered]) -> None:
+        """Adds the records of a partition to an empty queue; all but the first are only taken when it is their turn."""
+        following: Iterator[Raw] = ((topic, partition, *record) for record in records)
+        first = next(following, None)
+        if first is not None:
+            self.add(queue, first)
+            queue.followed_by(following)
+
+    def run(self, task: RunningTask) -> None:
+        """Processes all records, and punctuates after each: what `take` does, with fewer steps for two queues."""
+        schedules, non_empty = task.stream_schedules, self.non_empty
+        heap = non_empty.heap
+        while heap:
+            queue = heap[0]
+            key, value, context, timestamp = queue.key, queue.value, queue.head, queue.head_timestamp
+            if timestamp > queue.partition_time:
+                queue.partition_time = timestamp
+            if len(heap) > 2:
+                non_empty.poll()
+                queue.advance()
+                if queue.head is not None:
+                    non_empty.offer(queue)
+            else:
+                queue.advance()
+                if queue.head is None:
+                    del heap[0]
+                elif len(heap) == 2 and queue.head_timestamp >= heap[1].head_timestamp:
+                    heap.reverse()
+            if timestamp > self.stream_time:
+                self.stream_time = timestamp
+            if type(context) is RecordContext:
+                try:
+                    queue.process(key, value, context)
+                except Exception as error:
+                    failure = task.failure(queue.node, context, error)
+                    raise failure from failure.__cause__
+            if schedules:
+                task.punctuate_stream_time()
+
     def take(self) -> tuple[RecordQueue, Any, Any, RecordContext] | None:
         """The next record: its queue, key, value and context."""
         queue = self.non_empty.poll()
@@ -262,11 +307,9 @@ class PartitionGroup:
         timestamp = queue.head_timestamp
         if timestamp > queue.partition_time:
             queue.partition_time = timestamp
-        if queue.waiting:
-            queue.advance()
+        queue.advance()
+        if queue.head is not None:
             self.non_empty.offer(queue)
-        else:
-            queue.head = queue.key = queue.value = None
         if timestamp > self.stream_time:
             self.stream_time = timestamp
         return taken

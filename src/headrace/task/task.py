@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from headrace.config import StreamsConfig
@@ -149,6 +149,19 @@ class Task:
         """
         self.commit_needed = True
         self._wiring.run(queue)(queue, topic, partition, records, self)
+
+    def process_merged(self, partition: int, records: Mapping[str, Iterable[Numbered]]) -> None:
+        """Processes the records of several topics, merged by their time.
+
+        As adding them all, topic by topic, processing one after the other and punctuating would, in less time.
+        """
+        self.commit_needed = True
+        for topic, each in records.items():
+            queue = self.queue_of(topic)
+            if queue is None:
+                raise StreamsError(f"The task does not read topic {topic}")
+            self.group.feed(queue, topic, partition, each)
+        self.group.run(self)
 
     def update_global(self, queue: RecordQueue, record: Raw) -> None:
         """Brings a record of a global table's topic into its store."""

@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace import Serdes, StreamsBuilder, StreamsConfig
-from headrace.errors import TopologyError
+from headrace.errors import ConfigError, TopologyError
 from headrace.state import timestamped
 from headrace.task.compiled.setting import VARIABLE, Compilation
+from headrace.task.defaults import check_serdes
 from headrace.testing import TopologyTestDriver
 from tests.oracle.random_topologies import build
 from tests.oracle.scenario import Pipe, start_trace, traced
@@ -47,7 +48,8 @@ def _run(
         try:
             build(builder, steps)
             topology = builder.build()
-        except TopologyError:
+            check_serdes(topology, StreamsConfig())
+        except (TopologyError, ConfigError):
             return []
         config = StreamsConfig(application_id="app", cache_max_bytes=cache)
         with TopologyTestDriver(topology, config, initial_wall_clock=0, commit=commit) as driver:
