@@ -49,6 +49,8 @@ class StoreCache:
 
     __slots__ = ("_cache", "_evicted", "_write", "dirty", "entries", "size")
 
+    put_in = frozenset({"get"})
+
     def __init__(self, cache: RecordCache, write: Write, evicted: Callable[[bytes], None] | None) -> None:
         self._cache = cache
         self._write = write

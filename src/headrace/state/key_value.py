@@ -149,6 +149,8 @@ class TimestampedKeyValueStore(TimestampedStore, BytesKeyValueStore):
 
     __slots__ = ("_expiring",)
 
+    put_in = TimestampedStore.put_in | {"get", "_current", "_get"}
+
     def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
         self._expiring = None if spec.ttl_ms is None else ExpiringStore(ordered, spec.ttl_ms)
         super().__init__(spec, ordered if self._expiring is None else self._expiring, environment)
@@ -258,7 +260,9 @@ class TimestampedKeyValueStore(TimestampedStore, BytesKeyValueStore):
         self._cache.put(place, value, before, context)
 
     def _current(self, key: bytes) -> bytes | None:
-        return self._get(key) if self._expiring is None else self._ordered.get(key)
+        if self._expiring is None:
+            return self._get(key)
+        return self._ordered.get(key)
 
     def _read(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Any, ValueAndTimestamp]]:
         deserialize_key, value_of = self._deserialize_key, self._value_of

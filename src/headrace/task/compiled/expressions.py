@@ -77,6 +77,7 @@ class Expressions:
         self._names: dict[str, str] = {}
         self._values: dict[str, ast.expr] = {}
         self._hoisted: list[ast.stmt] = []
+        self._result: str | None = None
 
     # --- names -------------------------------------------------------------------------------------------------
 

@@ -25,8 +25,12 @@ from headrace.task.compiled.syntax import (
 class Scope(Expressions):
     """Translates one method of one object."""
 
-    def code(self, arguments: Iterable[ast.expr]) -> list[ast.stmt]:
-        """The method's code for these arguments, which must be simple, without `return`."""
+    def code(self, arguments: Iterable[ast.expr], result: str | None = None) -> list[ast.stmt]:
+        """The method's code for these arguments, which must be simple, without `return`.
+
+        What would be returned is assigned to the variable `result`.
+        """
+        self._result = result
         prelude: list[ast.stmt] = []
         for parameter, argument in zip(self._method.parameters, arguments, strict=True):
             if parameter in self._assigned:
@@ -60,17 +64,17 @@ class Scope(Expressions):
         value = statement.value
         if isinstance(value, ast.Constant):
             return []
-        if isinstance(value, ast.Call) and not value.keywords:
-            found = known_of(self.expression(copy.deepcopy(value.func)))
-            if found is not None and found.path:
-                put_in = self._put_in(found, value.args)
-                if put_in is not None:
-                    return put_in
-        return [ast.Expr(self.expression(value))]
+        put_in = self._put_in(value, None)
+        return [ast.Expr(self.expression(value))] if put_in is None else put_in
 
-    def _put_in(self, function: Known, arguments: list[ast.expr]) -> list[ast.stmt] | None:
-        """The code of a function that is called for its effects; None if it has to be called."""
-        if self._surroundings.is_edge(function.value):
+    def _put_in(self, value: ast.expr, result: str | None) -> list[ast.stmt] | None:
+        """The code of a function that is called, with what it returns in `result`; None if it has to be called."""
+        if not isinstance(value, ast.Call) or value.keywords:
+            return None
+        function, arguments = known_of(self.expression(copy.deepcopy(value.func))), value.args
+        if function is None or not function.path:
+            return None
+        if result is None and self._surroundings.is_edge(function.value):
             return self._surroundings.passed_on(function.value, self._simple(arguments))
         owner: Any = getattr(function.value, "__self__", None)
         attribute = function.path[-1]
@@ -80,13 +84,13 @@ class Scope(Expressions):
         hoisted = list(self._hoisted)
         try:
             method = method_of(own)
-            if attribute not in getattr(owner, "put_in", ()) and not (
-                owner is self._this.value and _mentions_forward(method)
-            ):
+            is_own = owner is self._this.value
+            passes_on = is_own and result is None and _mentions_forward(method)
+            if attribute not in getattr(owner, "put_in", ()) and not passes_on:
                 return None
-            this = Known(owner, function.path[:-1])
+            this = self._this if is_own else Known(owner, (*function.path, "__self__"))
             inner = Scope(self._surroundings, this, self._surroundings.known(*this), method)
-            return inner.code(self._simple(copy.deepcopy(arguments)))
+            return inner.code(self._simple(copy.deepcopy(arguments)), result)
         except NotCompilable:
             self._hoisted = hoisted
             return None
@@ -109,6 +113,10 @@ class Scope(Expressions):
                 left = [(each, found) for each, found in pairs if not self._alias(each, found)]
                 return [ast.Assign([self._target(each)], found) for each, found in left]
             return [ast.Assign([self._target(target)], ast.Tuple(values, ast.Load()))]
+        if isinstance(target, ast.Name):
+            put_in = self._put_in(value, self._local(target.id))
+            if put_in is not None:
+                return put_in
         found = self.expression(value)
         parts = parts_of(found)
         if isinstance(target, ast.Tuple) and parts is not None and len(parts) == len(target.elts):
@@ -213,7 +221,12 @@ class Scope(Expressions):
         return [ast.Delete([self._target(target) for target in statement.targets])]
 
     def _return(self, statement: ast.Return) -> list[ast.stmt]:
-        return [statement]
+        if statement.value is None or self._result is None:
+            return [statement]
+        put_in = self._put_in(statement.value, self._result)
+        if put_in is None:
+            put_in = [assign(self._result, self.expression(statement.value))]
+        return [*put_in, ast.Return()]
 
     def _continue(self, statement: ast.Continue) -> list[ast.stmt]:
         return [statement]
