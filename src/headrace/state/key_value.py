@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.errors import StoreError
 from headrace.record import NO_HEADERS, RecordContext, ValueAndTimestamp
@@ -149,7 +149,7 @@ class TimestampedKeyValueStore(TimestampedStore, BytesKeyValueStore):
 
     __slots__ = ("_expiring",)
 
-    put_in = TimestampedStore.put_in | {"get", "_current", "_get"}
+    put_in: ClassVar[frozenset[str]] = TimestampedStore.put_in | {"get", "_current", "_get"}
 
     def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
         self._expiring = None if spec.ttl_ms is None else ExpiringStore(ordered, spec.ttl_ms)

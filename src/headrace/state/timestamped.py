@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.record import NO_HEADERS, RecordContext, ValueAndTimestamp, value_and_timestamp
 from headrace.serdes.forms.timestamped import (
@@ -31,7 +31,8 @@ class TimestampedStore(Store):
 
     __slots__ = ()
 
-    put_in = frozenset({"revise", "_revise"})
+    put_in: ClassVar[frozenset[str]] = frozenset({"revise", "_revise"})
+    """Methods whose code compiled tasks put in, instead of calling them."""
     tries_direct = True
 
     def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:

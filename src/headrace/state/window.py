@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.duration import MAX_MILLIS
 from headrace.record import RecordContext
@@ -48,6 +48,8 @@ class WindowStore(SegmentedStore):
         "_saved_numbers",
         "_size",
     )
+
+    put_in: ClassVar[frozenset[str]] = frozenset({"put", "_put_window", "_add", "_log_update"})
 
     def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
         super().__init__(spec, ordered, environment)
