@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from benchmarks import driver, service
+from benchmarks import driver, service, task
 from benchmarks.display import Display
 from benchmarks.race import WORKLOADS, Size, Workload, compete, load
 from benchmarks.report import Report, ratio_text
@@ -20,7 +20,8 @@ REPORT = Path("build") / "bench.json"
 FULL = Size(records=3_000_000, different=1_000_000, rounds=3)
 # So few records would go in one batch: there have to be some, to see a rate.
 QUICK = Size(records=240_000, different=120_000, rounds=1, batch_records=40_000)
-PARTS = ("race", "guarantees", "state", "tiny", "service", "driver")
+PARTS = ("race", "guarantees", "state", "tiny", "service", "driver", "task")
+WITHOUT_KAFKA = {"driver", "task"}
 GUARANTEE_WORKLOADS = ("stateless", "keys-1k")
 
 
@@ -31,13 +32,17 @@ def main() -> int:
     display = Display()
     report = Report(_size(options))
     parts = options.part or (("race",) if options.quick else PARTS)
-    if set(parts) - {"driver"}:
+    if set(parts) - WITHOUT_KAFKA:
         with set_up(display) as stand:
             _measure(stand, report, parts, options)
     if "driver" in parts:
         for workload in driver.WORKLOADS:
             with display.task(f"The test driver: {workload.name}"):
                 report.driver.append((workload, driver.measure(workload)))
+    if "task" in parts:
+        for each in task.WORKLOADS:
+            with display.task(f"A record inside a task: {each.name}"):
+                report.task.append(task.measure(each))
     report.write(options.report)
     report.show(display)
     display.say(f"\nwritten to {options.report}")

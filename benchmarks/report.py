@@ -16,6 +16,8 @@ from benchmarks.race import FROM_START_TARGET, Figures, Run, Size
 from benchmarks.service import Figure
 from benchmarks.small_batches import STATE_RECORDS, TINY_RECORDS, OnState, Tiny
 from benchmarks.stand import AT_LEAST_ONCE, HEADRACE
+from benchmarks.task import Figure as TaskFigure
+from benchmarks.task import lines as task_lines
 
 MISSED = "  missed"
 
@@ -30,6 +32,7 @@ class Report:
     tiny: list[Tiny] = field(default_factory=list)
     service: list[Figure] = field(default_factory=list)
     driver: list[tuple[DriverWorkload, float]] = field(default_factory=list)
+    task: list[TaskFigure] = field(default_factory=list)
 
     @property
     def differences(self) -> list[str]:
@@ -43,7 +46,7 @@ class Report:
 
     def show(self, display: Display) -> None:
         """Prints it for people."""
-        for part in (_races, _guarantees, _on_state, _tiny, _service, _driver):
+        for part in (_races, _guarantees, _on_state, _tiny, _service, _driver, _task):
             lines = part(self)
             if lines:
                 display.say()
@@ -62,6 +65,7 @@ class Report:
                 workload.name: {"records_per_second": round(rate), "target": workload.target}
                 for workload, rate in self.driver
             },
+            "task": [asdict(each) for each in self.task],
         }
 
 
@@ -180,3 +184,7 @@ def _number(value: float | None) -> str:
 def ratio_text(value: float | None) -> str:
     """A ratio as it is printed; one that could not be taken has a dash."""
     return "-" if value is None else f"{value:.2f}"
+
+
+def _task(report: Report) -> list[str]:
+    return task_lines(report.task) if report.task else []

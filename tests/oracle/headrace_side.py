@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from datetime import timedelta
 from typing import Any
+from unittest.mock import patch
 
 import headrace
 from headrace import errors
+from headrace.task.compiled.setting import VARIABLE, Compilation
 from headrace.testing import TopologyTestDriver
 from tests.oracle.kafka_side import contents
 from tests.oracle.outcome import Failure, Outcome, Written
 from tests.oracle.scenario import Advance, Config, Event, Scenario, start_trace, traced
 
 
-def run_on_headrace(scenario: Scenario, stores: Sequence[str] = (), cache_max_bytes: int | None = None) -> Outcome:
+def run_on_headrace(
+    scenario: Scenario,
+    stores: Sequence[str] = (),
+    cache_max_bytes: int | None = None,
+    compilation: Compilation = Compilation.WHEN_HOT,
+) -> Outcome:
     """What Headrace makes of the scenario."""
     outcome = Outcome()
     printed = io.StringIO()
     start_trace()
-    with redirect_stdout(printed):
+    with redirect_stdout(printed), patch.dict(os.environ, {VARIABLE: compilation.value}):
         topology = build(scenario, outcome)
         if topology is not None:
             _drive(topology, scenario, stores, config_of(scenario.config, cache_max_bytes), outcome)

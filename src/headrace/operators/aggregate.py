@@ -8,7 +8,7 @@ from headrace.operators.forwarding import forwards_at_once
 from headrace.operators.operator import Operator, OperatorContext
 from headrace.record import Change, RecordContext
 from headrace.state.put_result import LATEST, NOT_PUT
-from headrace.topology.operations import StreamAggregate, StreamReduce
+from headrace.topology.operations import Function, StreamAggregate, StreamReduce
 
 
 class StreamAggregateOperator(Operator):
@@ -50,21 +50,21 @@ class StreamAggregateOperator(Operator):
         new = self.aggregator(key, value, old)
         result = store.put(key, new, timestamp, context)
         if result != NOT_PUT:
-            change = Change(new, old if self.send_old else None, result == LATEST)
-            self.forward(key, change, context.at(timestamp))
+            self.forward(key, Change(new, old if self.send_old else None, result == LATEST), context.at(timestamp))
 
 
 class StreamReduceOperator(Operator):
     """Keeps one reduced value a key; the first record is its first value."""
 
-    __slots__ = ("ctx", "forwards", "reducer", "send_old", "store", "store_name")
+    __slots__ = ("add", "ctx", "forwards", "reducer", "send_old", "store", "store_name")
 
     ctx: OperatorContext
     store: Any
 
     def __init__(self, operation: StreamReduce) -> None:
         self.store_name = operation.store
-        self.reducer = operation.reducer
+        self.reducer = reducer = operation.reducer
+        self.add: Function = lambda key, value, old: reducer(old, value)
         self.send_old = operation.send_old
         self.forwards = True
 
@@ -78,6 +78,9 @@ class StreamReduceOperator(Operator):
             self.ctx.drop(context, "null key or value")
             return
         store = self.store
+        if not self.forwards:
+            store.revise(key, value, context, None, self.add)
+            return
         timestamp = context.timestamp
         stored = store.get(key)
         if stored is None:
@@ -88,6 +91,5 @@ class StreamReduceOperator(Operator):
             if old_timestamp > timestamp:
                 timestamp = old_timestamp
         result = store.put(key, new, timestamp, context)
-        if self.forwards and result != NOT_PUT:
-            change = Change(new, old if self.send_old else None, result == LATEST)
-            self.forward(key, change, context.at(timestamp))
+        if result != NOT_PUT:
+            self.forward(key, Change(new, old if self.send_old else None, result == LATEST), context.at(timestamp))

@@ -10,19 +10,20 @@ from headrace.operators.window_close import EXPIRED_WINDOW, NEVER
 from headrace.record import RecordContext
 from headrace.topology.operations import WindowAggregate
 from headrace.windowed import Window
-from headrace.windows import UnlimitedWindows
+from headrace.windows import TimeWindows, UnlimitedWindows
 
 
 class WindowAggregateOperator(TimeWindowOperator):
     """Aggregates each record in all windows it belongs to, earliest first."""
 
-    __slots__ = ("size_ms", "starts_for")
+    __slots__ = ("is_tumbling", "size_ms", "starts_for")
 
     def __init__(self, operation: WindowAggregate) -> None:
         super().__init__(operation)
         windows = operation.windows
         self.starts_for = windows.starts_for
         self.size_ms = windows.size_ms
+        self.is_tumbling = isinstance(windows, TimeWindows) and windows.advance_ms == windows.size_ms
         if isinstance(windows, UnlimitedWindows):
             self.size_ms = MAX_MILLIS - windows.start_on
 
@@ -35,7 +36,8 @@ class WindowAggregateOperator(TimeWindowOperator):
             self.stream_time = timestamp
         close_time = self.stream_time - self.grace_ms
         store = self.store
-        for start in self.starts_for(timestamp):
+        starts = (timestamp // self.size_ms * self.size_ms,) if self.is_tumbling else self.starts_for(timestamp)
+        for start in starts:
             end = start + self.size_ms
             if end <= close_time:
                 self.ctx.drop(context, EXPIRED_WINDOW)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, TypeGuard
 
 import msgspec
 
 from headrace.errors import ConfigError, SerializationError
-from headrace.serdes.msgspec_types import StructFields, decoder_of, struct_fields_of
+from headrace.serdes.direct import Reread, can_be_reread, has_direct_decoder, has_direct_encoder
+from headrace.serdes.msgspec_types import StructFields, decoder_of, json_form_of, struct_fields_of
+from headrace.serdes.plain import has_plain_form
 from headrace.serdes.primitives import wrong_type
 
 Functions = tuple[Callable[[Any], "bytes | None"], Callable[["bytes | None"], Any]]
@@ -76,7 +79,12 @@ def _msgspec_functions(of: Any) -> Functions:
         except _DECODING_ERRORS as error:
             raise SerializationError(f"Serdes.{serde} cannot deserialize the data: {error}") from error
 
-    return serialize, deserialize
+    if required is not object:
+        has_direct_encoder(serialize, required, encode)
+        can_be_reread(deserialize, Reread(serialize, frozenset(chain(*struct_fields_of(of, serde).values()))))
+    if of is not None:
+        has_plain_form(serialize, json_form_of(of, serde))
+    return serialize, has_direct_decoder(deserialize, decode)
 
 
 def _pydantic_functions(model: type[Any]) -> Functions:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.inspect import CustomType, DataclassType, NamedTupleType, StructType, TypedDictType, type_info
 
 from headrace.errors import ConfigError
+from headrace.serdes.plain import PlainForm, json_form
 
 StructFields = dict[str, tuple[str, ...]]
 
@@ -41,6 +42,14 @@ def struct_fields_of(of: Any, serde: str) -> StructFields:
     }
     _forget_caches(info)
     return fields
+
+
+def json_form_of(of: Any, serde: str) -> PlainForm | None:
+    """The plain form of JSON of the type, if it has one."""
+    info = _info_of(of, serde)
+    form = json_form(info)
+    _forget_caches(info)
+    return form
 
 
 def _info_of(of: Any, serde: str) -> msgspec.inspect.Type:

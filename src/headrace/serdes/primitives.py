@@ -10,6 +10,7 @@ from typing import NoReturn
 from uuid import UUID
 
 from headrace.errors import SerializationError
+from headrace.serdes.direct import has_direct_decoder, has_direct_encoder
 from headrace.serdes.utf8 import REPLACE_AS_JAVA
 
 
@@ -133,7 +134,7 @@ def integer_functions(
             raise SerializationError(f"Size of data received by {kafka_name}Deserializer is not {size}") from None
         return number
 
-    return serialize, deserialize
+    return has_direct_encoder(serialize, int, pack), has_direct_decoder(deserialize, deserialize)
 
 
 def floating_functions(
@@ -165,8 +166,14 @@ def floating_functions(
             raise SerializationError(f"Size of data received by {kafka_name}Deserializer is not {size}") from None
         return number
 
-    return serialize, deserialize
+    return has_direct_encoder(serialize, float, pack), has_direct_decoder(deserialize, deserialize)
 
 
 def _is_real(value: object) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+has_direct_encoder(serialize_string, str, str.encode)
+has_direct_decoder(deserialize_string, bytes.decode)
+has_direct_encoder(serialize_bytes, bytes, bytes)
+has_direct_decoder(deserialize_bytes, deserialize_bytes)

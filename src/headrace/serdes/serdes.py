@@ -9,6 +9,7 @@ from uuid import UUID
 
 from headrace.serdes import primitives
 from headrace.serdes.json_serde import check_struct_fields, json_functions, struct_fields, type_name
+from headrace.serdes.plain import double, has_plain_form, text, whole_number
 from headrace.serdes.serde import Serde
 from headrace.serdes.windowed_serde import session_windowed_functions, time_windowed_functions
 from headrace.windowed import Windowed
@@ -134,6 +135,11 @@ _FLOAT: Serde[float] = Serde.handling_none(
 _DOUBLE: Serde[float] = Serde.handling_none(
     "double", *primitives.floating_functions("double", "Double", ">d"), rebuild=(Serdes.double, ())
 )
+has_plain_form(_SHORT.serialize, whole_number(2))
+has_plain_form(_INTEGER.serialize, whole_number(4))
+has_plain_form(_LONG.serialize, whole_number(8))
+has_plain_form(_DOUBLE.serialize, double())
+has_plain_form(_STRING.serialize, text())
 _BOOLEAN: Serde[bool] = Serde.handling_none(
     "boolean", primitives.serialize_boolean, primitives.deserialize_boolean, rebuild=(Serdes.boolean, ())
 )

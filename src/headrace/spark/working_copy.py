@@ -97,7 +97,7 @@ class WorkingCopy:
     def changes(self) -> bytes:
         """What was changed since `read`."""
         return pack_changes(
-            {name: StoreChanges(overlay.changes(), overlay.changed_facts) for name, overlay in self._overlays.items()}
+            {name: StoreChanges(overlay.changes(), overlay.facts) for name, overlay in self._overlays.items()}
         )
 
     def hold(self, token: str, before: str, changes: bytes) -> None:

@@ -14,18 +14,30 @@ from headrace.record import RecordContext
 Write = Callable[[bytes, "bytes | None", "bytes | None", RecordContext], None]
 """Lets an entry through: key, new value, the value before the first update held back, context of the last update."""
 
-_ENTRY_SIZE = 24 + 1 + 20
+ENTRY_SIZE = 24 + 1 + 20
 """Links of the entry, dirty flag; timestamp, offset and partition of the context."""
 
 
 class RecordCache:
     """The bytes that all stores of a thread may hold back together."""
 
-    __slots__ = ("max_bytes", "size")
+    __slots__ = ("_settle", "estimate", "max_bytes", "size")
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.size = 0
+        self.estimate = 0
+        """What values that are not serialized yet may add at most."""
+        self._settle: list[Callable[[], None]] = []
+
+    def on_settle(self, settle: Callable[[], None]) -> None:
+        """Has a store put its values as bytes when the cache might be full."""
+        self._settle.append(settle)
+
+    def settle(self) -> None:
+        """Has all sizes known."""
+        for settle in self._settle:
+            settle()
 
     def of_store(self, write: Write, evicted: Callable[[bytes], None] | None = None) -> StoreCache:
         """The part of one store; `write` lets its entries through, `evicted` is told what has left."""
@@ -36,6 +48,8 @@ class StoreCache:
     """The entries of one store: those held back, and those merely remembered to order evictions."""
 
     __slots__ = ("_cache", "_evicted", "_write", "dirty", "entries", "size")
+
+    put_in = frozenset({"get"})
 
     def __init__(self, cache: RecordCache, write: Write, evicted: Callable[[bytes], None] | None) -> None:
         self._cache = cache
@@ -79,7 +93,7 @@ class StoreCache:
         dirty = self.dirty
         held = dirty.pop(key, None)
         dirty[key] = (value, before if held is None else held[1], context)
-        size = _ENTRY_SIZE + len(key)
+        size = ENTRY_SIZE + len(key)
         if value is not None:
             size += len(value)
         topic = context.topic
@@ -99,7 +113,7 @@ class StoreCache:
 
     def remember(self, key: bytes, value: bytes) -> None:
         """Enters a value that was read."""
-        self._enter(key, value, _ENTRY_SIZE + len(key) + len(value))
+        self._enter(key, value, ENTRY_SIZE + len(key) + len(value))
 
     def forget(self, key: bytes) -> None:
         """Drops what is held of the key."""
@@ -126,6 +140,8 @@ class StoreCache:
     def _enter(self, key: bytes, value: bytes | None, size: int) -> None:
         entries = self.entries
         cache = self._cache
+        if cache.estimate and cache.size + cache.estimate + size > cache.max_bytes:
+            cache.settle()
         known = entries.pop(key, None)
         entries[key] = (value, size)
         if known is not None:

@@ -6,12 +6,11 @@ import struct
 from collections.abc import Iterator
 
 from headrace.serdes.forms.timestamped import timestamp_of
-from headrace.state.metadata import load_number, save_number
+from headrace.state.metadata import STREAM_TIME, load_number, save_number
 from headrace.state.port import OrderedStore
 
 _ENTRY = b"\x00"
 _BY_TIME = b"\x01"
-_STREAM_TIME = "stream-time"
 # Signed timestamps in the order of their bytes.
 _pack_time = struct.Struct(">Q").pack
 _OFFSET = 2**63
@@ -29,7 +28,7 @@ class ExpiringStore:
     def __init__(self, ordered: OrderedStore, ttl_ms: int) -> None:
         self._ordered = ordered
         self._ttl = ttl_ms
-        self.stream_time = self._saved = load_number(ordered, _STREAM_TIME, -1)
+        self.stream_time = self._saved = load_number(ordered, STREAM_TIME, -1)
 
     def get(self, key: bytes) -> bytes | None:
         """The value of the key, unless it is too old."""
@@ -94,7 +93,7 @@ class ExpiringStore:
     def save(self) -> None:
         """Keeps the clock for when the store is opened again."""
         if self.stream_time != self._saved:
-            save_number(self._ordered, _STREAM_TIME, self.stream_time)
+            save_number(self._ordered, STREAM_TIME, self.stream_time)
             self._saved = self.stream_time
 
     def _live(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:

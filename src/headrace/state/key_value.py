@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.errors import StoreError
 from headrace.record import NO_HEADERS, Headers, RecordContext, ValueAndTimestamp
@@ -149,12 +149,16 @@ class TimestampedKeyValueStore(TimestampedStore, BytesKeyValueStore):
 
     __slots__ = ("_expiring",)
 
+    put_in: ClassVar[frozenset[str]] = TimestampedStore.put_in | {"get", "_current", "_get"}
+
     def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
         self._expiring = None if spec.ttl_ms is None else ExpiringStore(ordered, spec.ttl_ms)
         super().__init__(spec, ordered if self._expiring is None else self._expiring, environment)
 
     def get(self, key: Any) -> ValueAndTimestamp | None:
         """The value of the key, and its time."""
+        if self._live is not None and self._live.held:
+            self._settle()
         packed_key = self._recent_packed if key is self._recent_key else self._key(key)
         packed = self._current(packed_key)
         return None if packed is None else self._value_of(packed)
@@ -165,19 +169,23 @@ class TimestampedKeyValueStore(TimestampedStore, BytesKeyValueStore):
 
     def put(self, key: Any, value: Any, timestamp: int, context: RecordContext) -> int:
         """Sets the value of the key; None deletes it. It always is the latest."""
+        if self._live is not None and self._live.held:
+            self._settle()
         packed_key = self._recent_packed if key is self._recent_key else self._key(key)
         packed = self._serialize_value(value)
         self._put(packed_key, None if packed is None else pack_timestamp(timestamp) + packed, context)
         return LATEST
 
-    def revise(self, key: Any, value: Any, context: RecordContext, initial: Initial, add: Add) -> None:
-        """Puts `add(key, value, old)`, where there is no old value of `initial()`, with the later of the times.
+    def revise(self, key: Any, value: Any, context: RecordContext, initial: Initial | None, add: Add) -> None:
+        """Puts `add(key, value, old)`, with the later of the times: what `get` and `put` do, in fewer steps.
 
-        What `get` and `put` do, in fewer steps.
+        Where there is no old value it is that of `initial()`; without `initial`, the record's value is the first.
         """
-        packed_key = self._recent_packed if key is self._recent_key else self._key(key)
-        before = self._current(packed_key)
-        self._put(packed_key, self._revised(key, value, before, context, initial, add), context)
+        try:
+            place = self._serialize_key(key)
+        except Exception:
+            place = self._key(key)
+        self._revise(place, 0, key, value, context, initial, add)
 
     def put_if_absent(self, key: Any, value: Any, timestamp: int, context: RecordContext) -> ValueAndTimestamp | None:
         """Sets the value unless the key has one, which is the answer."""
@@ -229,8 +237,31 @@ class TimestampedKeyValueStore(TimestampedStore, BytesKeyValueStore):
                 log(key, None, expiring.stream_time, NO_HEADERS)
         return count
 
+    def approximate_count(self) -> int:
+        """How many keys there are."""
+        self._settle()
+        return super().approximate_count()
+
+    def _scan(self, low: bytes | None, high: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        self._settle()
+        return super()._scan(low, high, reverse)
+
+    def _read_at(self, place: bytes, start: int) -> bytes | None:
+        return self._current(place)
+
+    def _write_at(self, place: bytes, start: int, value: bytes | None, context: RecordContext) -> None:
+        self._put(place, value, context)
+
+    def _write_settled(self, place: bytes, value: bytes, before: bytes | None, context: RecordContext) -> None:
+        assert self._cache is not None
+        self._absent = None
+        self._ordered.put(place, value)
+        self._cache.put(place, value, before, context)
+
     def _current(self, key: bytes) -> bytes | None:
-        return self._get(key) if self._expiring is None else self._ordered.get(key)
+        if self._expiring is None:
+            return self._get(key)
+        return self._ordered.get(key)
 
     def _read(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Any, ValueAndTimestamp]]:
         deserialize_key, value_of = self._deserialize_key, self._value_of

@@ -10,7 +10,7 @@ import lmdb
 
 from headrace.state.changes import Changes
 from headrace.state.odd_keys import LONGEST, OddKeys, is_odd
-from headrace.state.overlay import Entry
+from headrace.state.overlay import NOTHING, Entry
 
 FACTS = b"facts"
 ODD = b"odd"
@@ -19,14 +19,17 @@ ODD = b"odd"
 class LmdbReader:
     """The entries of one store in a read transaction."""
 
-    __slots__ = ("_database", "_facts", "_odd", "_prefix", "_transaction")
+    __slots__ = ("_database", "_facts", "_has_odd", "_odd", "_prefix", "_probe", "_transaction")
 
     def __init__(self, transaction: Any, database: Any, facts: Any, odd: OddKeys, store: str) -> None:
         self._transaction = transaction
         self._database = database
         self._facts = facts
         self._odd = odd
+        self._has_odd: bool | None = None
         self._prefix = store.encode() + b"\x00"
+        self._probe: Any = None
+        """A cursor that finds out whether a range has anything: most searches for a key find nothing here."""
 
     def get(self, key: bytes) -> bytes | None:
         """The value of the key."""
@@ -37,10 +40,19 @@ class LmdbReader:
 
     def range(self, low: bytes | None, high: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
         """The entries from `low` to before `high`."""
+        if self._has_odd is None:
+            self._has_odd = self._odd.may_exist
+        if not self._has_odd and low and high is not None and not self._has_any(low, high):
+            return NOTHING
         entries = self._range(low or None, high, reverse)
-        if not self._odd.may_exist:
+        if not self._has_odd:
             return entries
         return merge(entries, self._odd.range(low, high, reverse=reverse), reverse=reverse)
+
+    def _has_any(self, low: bytes, high: bytes) -> bool:
+        if self._probe is None:
+            self._probe = self._transaction.cursor(db=self._database)
+        return bool(self._probe.set_range(low) and self._probe.key() < high)
 
     def _range(self, low: bytes | None, high: bytes | None, reverse: bool) -> Iterator[Entry]:
         if high == b"":

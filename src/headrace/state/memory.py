@@ -15,7 +15,7 @@ class MemoryStore:
     a change of the list while a range reads it is made in a copy.
     """
 
-    __slots__ = ("_data", "_first", "_keys", "_metadata", "_readers", "_waiting", "get")
+    __slots__ = ("_data", "_families", "_first", "_keys", "_metadata", "_readers", "_suffix", "_waiting", "get")
 
     def __init__(self) -> None:
         self._data: dict[bytes, bytes] = {}
@@ -24,6 +24,9 @@ class MemoryStore:
         """Where in the list of keys the first one is; those before it are deleted."""
         self._waiting: list[bytes] = []
         self._readers = 0
+        self._families: dict[bytes, list[bytes]] | None = None
+        """The keys by what they begin with, up to a suffix of one length, from the first time that one is asked for."""
+        self._suffix = 0
         self._metadata: dict[str, bytes] = {}
         self.get: Callable[[bytes], bytes | None] = self._data.get
         """The value of the key: the dict's own lookup, since nothing is called more often."""
@@ -31,13 +34,20 @@ class MemoryStore:
     def put(self, key: bytes, value: bytes) -> None:
         """Sets the value of the key."""
         data = self._data
-        if self._keys is not None and key not in data:
-            self._waiting.append(key)
+        if (self._keys is not None or self._families is not None) and key not in data:
+            if self._keys is not None:
+                self._waiting.append(key)
+            if self._families is not None:
+                self._families.setdefault(key[: -self._suffix], []).append(key)
         data[key] = value
 
     def delete(self, key: bytes) -> None:
         """Removes the key, if it is there."""
-        if self._data.pop(key, None) is None or self._keys is None:
+        if self._data.pop(key, None) is None:
+            return
+        if self._families is not None:
+            self._leave_family(self._families, key)
+        if self._keys is None:
             return
         keys = self._changeable(self._settled())
         first = self._first
@@ -67,6 +77,34 @@ class MemoryStore:
         copy._data.update(self._data)
         copy._metadata.update(self._metadata)
         return copy
+
+    def family(self, prefix: bytes, suffix: int, low: bytes, high: bytes) -> Iterator[tuple[bytes, bytes]] | None:
+        """The entries from `low` to before `high` that begin with the prefix and have so many bytes more; None: none.
+
+        What a range would find, without the need to have all keys in order. The suffix always has the same length.
+        """
+        families = self._families
+        if families is None:
+            self._suffix = suffix
+            families = self._families = {}
+            for key in self._data:
+                families.setdefault(key[:-suffix], []).append(key)
+        keys = families.get(prefix)
+        if keys is None:
+            return None
+        return self._members(sorted(keys) if len(keys) > 1 else list(keys), low, high)
+
+    def _members(self, keys: list[bytes], low: bytes, high: bytes) -> Iterator[tuple[bytes, bytes]]:
+        for key in keys:
+            if low <= key < high and (value := self.get(key)) is not None:
+                yield key, value
+
+    def _leave_family(self, families: dict[bytes, list[bytes]], key: bytes) -> None:
+        prefix = key[: -self._suffix]
+        keys = families[prefix]
+        keys.remove(key)
+        if not keys:
+            del families[prefix]
 
     def entries(self) -> Iterable[tuple[bytes, bytes]]:
         """All entries, in no order."""

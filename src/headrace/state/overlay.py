@@ -9,6 +9,9 @@ from headrace.state.memory import MemoryStore
 
 Entry = tuple[bytes, bytes]
 
+NOTHING: Iterator[Entry] = iter(())
+"""What a reader returns for a range that is known to be empty."""
+
 
 class OrderedReader(Protocol):
     """An ordered store that is only read."""
@@ -33,10 +36,12 @@ class OrderedReader(Protocol):
 class OverlayStore:
     """An ordered store that shows a base with changes over it, and keeps the changes apart."""
 
-    __slots__ = ("_base", "_deleted", "_get_written", "_seen", "_written", "changed_facts", "put")
+    __slots__ = ("_base", "_base_fact", "_deleted", "_get_written", "_seen", "_written", "facts", "put")
 
-    def __init__(self, base: OrderedReader) -> None:
+    def __init__(self, base: OrderedReader, facts: dict[str, bytes] | None = None) -> None:
+        """`facts` stand in for those of the base."""
         self._base = base
+        self._base_fact = base.meta_get if facts is None else _no_fact
         self._written = MemoryStore()
         self._get_written = self._written.get
         self.put: Callable[[bytes, bytes], None] = self._written.put
@@ -44,7 +49,8 @@ class OverlayStore:
         self._deleted: set[bytes] = set()
         self._seen: dict[bytes, bytes | None] = {}
         """What the base was found to have by key: who updates a value asks for it more than once."""
-        self.changed_facts: dict[str, bytes] = {}
+        self.facts: dict[str, bytes] = {} if facts is None else facts
+        """The facts that were put or given."""
 
     def changes(self) -> dict[bytes, bytes | None]:
         """Every key that was written or deleted, with its value."""
@@ -56,7 +62,10 @@ class OverlayStore:
         """The value of the key."""
         value = self._get_written(key)
         if value is None and key not in self._deleted:
-            return self._get_base(key)
+            seen = self._seen
+            if key in seen:
+                return seen[key]
+            value = seen[key] = self._base.get(key)
         return value
 
     def delete(self, key: bytes) -> None:
@@ -69,7 +78,19 @@ class OverlayStore:
         """The entries from `low` to before `high` in the order of their keys; None leaves an end open."""
         written = self._written.range(low, high, reverse=reverse)
         base = self._base.range(low, high, reverse=reverse)
+        if base is NOTHING:
+            return written
         return self._merged(written, base, reverse)
+
+    def family(self, prefix: bytes, suffix: int, low: bytes, high: bytes) -> Iterator[Entry] | None:
+        """The entries between two keys that begin with the prefix and have so many bytes more; None: none."""
+        written = self._written.family(prefix, suffix, low, high)
+        base = self._base.range(low, high)
+        if base is NOTHING:
+            return written
+        length = len(prefix) + suffix
+        members = (entry for entry in base if len(entry[0]) == length)
+        return self._merged(iter(()) if written is None else written, members, False)
 
     def __len__(self) -> int:
         base = self._base
@@ -82,12 +103,12 @@ class OverlayStore:
 
     def meta_get(self, name: str) -> bytes | None:
         """A fact kept beside the entries."""
-        fact = self.changed_facts.get(name)
-        return self._base.meta_get(name) if fact is None else fact
+        fact = self.facts.get(name)
+        return self._base_fact(name) if fact is None else fact
 
     def meta_put(self, name: str, value: bytes) -> None:
         """Keeps a fact beside the entries."""
-        self.changed_facts[name] = value
+        self.facts[name] = value
 
     def _put_again(self, key: bytes, value: bytes) -> None:
         """Sets the value of a key that may have been deleted."""
@@ -114,3 +135,7 @@ class OverlayStore:
         if upper is not None:
             yield upper
             yield from written
+
+
+def _no_fact(name: str) -> bytes | None:
+    return None

@@ -50,7 +50,7 @@ def rebuilt_changes(spec: StoreSpec, base: OrderedReader, records: Iterable[Chan
     """What the records change in a store that is only read."""
     overlay = OverlayStore(base)
     rebuild(spec, overlay, records)
-    return StoreChanges(overlay.changes(), overlay.changed_facts)
+    return StoreChanges(overlay.changes(), overlay.facts)
 
 
 def of_bytes(spec: StoreSpec) -> StoreSpec:

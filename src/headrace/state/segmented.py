@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from headrace.record import Headers, RecordContext
+from headrace.state.cache import StoreCache
 from headrace.state.environment import StoreEnvironment
-from headrace.state.metadata import load_number, save_number
+from headrace.state.metadata import STREAM_TIME, load_number, save_number
 from headrace.state.port import OrderedStore
 from headrace.state.segments import Segments, default_interval
 from headrace.state.store import Store
 from headrace.topology.stores import StoreSpec
-
-_STREAM_TIME = "stream-time"
 
 Entries = Iterator[tuple[bytes, bytes]]
 
@@ -29,7 +28,7 @@ class SegmentedStore(Store):
         super().__init__(spec, ordered, environment)
         self._retention = spec.retention_ms
         """An entry is seen while its time is later than the stream time less this."""
-        self._stream_time = self._saved_stream_time = load_number(ordered, _STREAM_TIME, -1)
+        self._stream_time = self._saved_stream_time = load_number(ordered, STREAM_TIME, -1)
         """The latest time written; what the cache still holds back does not count yet."""
         self._by_time: bool = spec.time_ordered
         cache = self._cache
@@ -44,7 +43,7 @@ class SegmentedStore(Store):
     def save_facts(self) -> None:
         """Keeps the stream time."""
         if self._stream_time != self._saved_stream_time:
-            save_number(self._ordered, _STREAM_TIME, self._stream_time)
+            save_number(self._ordered, STREAM_TIME, self._stream_time)
             self._saved_stream_time = self._stream_time
 
     def restore(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers) -> None:
@@ -100,13 +99,26 @@ class SegmentedStore(Store):
 
     def _put(self, store_key: bytes, time: int, value: bytes | None, context: RecordContext) -> None:
         """Writes an entry, unless its segment is expired; the changelog and the listener get it in any case."""
-        segments, cache = self._segments, self._cache
+        cache = self._cache
         if cache is None:
             if self._admit(time, context):
                 self._write(store_key, value)
             self._log_update(store_key[8:], value, context)
             return
         before = None if store_key in cache.dirty else self._ordered.get(store_key)
+        self._put_back(cache, store_key, time, value, before, context)
+
+    def _put_back(
+        self,
+        cache: StoreCache,
+        store_key: bytes,
+        time: int,
+        value: bytes | None,
+        before: bytes | None,
+        context: RecordContext,
+    ) -> None:
+        """Writes an entry and holds it back in the cache; `before` is the value it replaces."""
+        segments = self._segments
         if value is None or self._by_time:
             self._write(store_key, value)
         else:
@@ -143,7 +155,7 @@ class SegmentedStore(Store):
             old = None
         if new is not None or old is not None or self._listener is None:
             self._admit(time, context)
-        super()._let_through(key[8:], new, old, context)
+        self._pass_on(key[8:], new, old, context)
 
     def _time_of(self, store_key: bytes) -> int:
         """The time that decides how long an entry is retained."""

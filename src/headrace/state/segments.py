@@ -70,6 +70,8 @@ class Segments:
         if segment < oldest:
             return False
         ids = self._ids
+        if ids and ids[-1] == segment and ids[0] >= oldest:
+            return True
         if not ids or ids[-1] != segment:
             at = bisect_left(ids, segment)
             if at == len(ids) or ids[at] != segment:

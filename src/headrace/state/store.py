@@ -10,6 +10,7 @@ from headrace.errors import StoreError
 from headrace.record import NO_HEADERS, Headers, RecordContext
 from headrace.serdes import Serde
 from headrace.state.environment import StoreEnvironment
+from headrace.state.live import LiveValues
 from headrace.state.port import OrderedStore
 from headrace.topology.stores import StoreSpec
 
@@ -31,6 +32,7 @@ class Store:
         "_dropped",
         "_is_table",
         "_listener",
+        "_live",
         "_log",
         "_logs_headers",
         "_ordered",
@@ -63,6 +65,8 @@ class Store:
         self._send_old = False
         self._is_table = False
         cache = environment.cache if spec.caching else None
+        self._live: LiveValues | None = None
+        """Values that are held as they are; None where they have no plain form or the store no cache."""
         self._cache = None if cache is None else cache.of_store(self._let_through, self._on_evicted())
         self.cached = cache is not None
         """Whether updates are held back until `flush`."""
@@ -106,6 +110,10 @@ class Store:
         return found if self._cache is None else self._cache.touched(found, low, high, reverse)
 
     def _let_through(self, key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
+        self._pass_on(key, new, old, context)
+
+    def _pass_on(self, key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
+        """Writes an update to the changelog and tells who listens."""
         if self._is_table and new is None and old is None:
             return
         self._log_update(key, new, context)

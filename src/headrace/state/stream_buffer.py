@@ -15,14 +15,13 @@ from headrace.serdes.forms.buffer_value import (
 )
 from headrace.serdes.forms.window_key import pack_time_first_key, unpack_time_first_key
 from headrace.state.environment import StoreEnvironment
-from headrace.state.metadata import load_number, save_number
+from headrace.state.metadata import STREAM_TIME, load_number, save_number
 from headrace.state.port import OrderedStore
 from headrace.state.store import Store
 from headrace.topology.stores import StoreSpec
 
 Emit = Callable[[Any, Any, RecordContext], None]
 
-_STREAM_TIME = "stream-time"
 _NUMBER = "number"
 _LAST_NUMBER = 0x7FFFFFFF
 
@@ -35,7 +34,7 @@ class StreamBuffer(Store):
     def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
         super().__init__(spec, ordered, StoreEnvironment(environment.log, None, environment.dropped))
         self._grace = spec.retention_ms
-        self._stream_time = load_number(ordered, _STREAM_TIME, -1)
+        self._stream_time = load_number(ordered, STREAM_TIME, -1)
         self._number = load_number(ordered, _NUMBER, 0)
         self._saved = (self._stream_time, self._number)
 
@@ -97,6 +96,6 @@ class StreamBuffer(Store):
         """Keeps the stream time and the number of the last record."""
         state = (self._stream_time, self._number)
         if state != self._saved:
-            save_number(self._ordered, _STREAM_TIME, self._stream_time)
+            save_number(self._ordered, STREAM_TIME, self._stream_time)
             save_number(self._ordered, _NUMBER, self._number)
             self._saved = state

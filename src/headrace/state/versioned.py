@@ -12,7 +12,7 @@ from headrace.duration import MAX_MILLIS
 from headrace.record import NO_HEADERS, Headers, RecordContext, ValueAndTimestamp
 from headrace.serdes.forms.timestamped import pack_timestamped, timestamp_of, unpack_timestamped
 from headrace.state.environment import StoreEnvironment
-from headrace.state.metadata import load_number, save_number
+from headrace.state.metadata import STREAM_TIME, load_number, save_number
 from headrace.state.port import OrderedStore
 from headrace.state.put_result import LATEST, NOT_PUT
 from headrace.state.segments import Segments
@@ -20,7 +20,6 @@ from headrace.state.store import Store
 from headrace.state.version_list import VersionList, pack_versions, unpack_versions
 from headrace.topology.stores import StoreSpec
 
-_STREAM_TIME = "stream-time"
 _LATEST_VALUES = b"\x00"
 
 
@@ -34,7 +33,7 @@ class VersionedStore(Store):
     def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
         super().__init__(spec, ordered, StoreEnvironment(environment.log, None, environment.dropped))
         self._retention = spec.retention_ms
-        self._stream_time = self._saved_stream_time = load_number(ordered, _STREAM_TIME, -1)
+        self._stream_time = self._saved_stream_time = load_number(ordered, STREAM_TIME, -1)
         self._segments = Segments(ordered, self._retention, _interval(self._retention), second_area=True)
 
     def get(self, key: Any) -> ValueAndTimestamp | None:
@@ -74,7 +73,7 @@ class VersionedStore(Store):
     def save_facts(self) -> None:
         """Keeps the stream time."""
         if self._stream_time != self._saved_stream_time:
-            save_number(self._ordered, _STREAM_TIME, self._stream_time)
+            save_number(self._ordered, STREAM_TIME, self._stream_time)
             self._saved_stream_time = self._stream_time
 
     def approximate_count(self) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any, ClassVar
 
 from headrace.duration import MAX_MILLIS
 from headrace.record import Headers, RecordContext
@@ -22,8 +23,14 @@ from headrace.windowed import Window, Windowed
 _NUMBER = "number"
 _LOGGED_NUMBER = "logged-number"
 _LAST_NUMBER = 0x7FFFFFFF
+_SUFFIX = 12
+"""What a key of the ordered store has behind the user's: the start and the number."""
 _pack_time = struct.Struct(">q").pack
 _unpack_time = struct.Struct(">q").unpack_from
+
+
+Family = Callable[[bytes, int, bytes, bytes], "Entries | None"]
+"""Finds the entries that begin with a prefix, have so many bytes more, and lie between two keys."""
 
 
 class WindowStore(SegmentedStore):
@@ -33,6 +40,7 @@ class WindowStore(SegmentedStore):
         "_after_key",
         "_before_key",
         "_duplicates",
+        "_family",
         "_logged_number",
         "_number",
         "_recent_place",
@@ -41,12 +49,16 @@ class WindowStore(SegmentedStore):
         "_size",
     )
 
+    put_in: ClassVar[frozenset[str]] = frozenset({"put", "_put_window", "_add", "_log_update"})
+
     def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
         super().__init__(spec, ordered, environment)
         self._size = spec.window_size_ms
         if spec.time_ordered:
             self._retention += 1
         self._duplicates = spec.retain_duplicates
+        self._family: Family | None = None if spec.time_ordered or self.cached else getattr(ordered, "family", None)
+        """Finds the windows of a key without those of others, if the ordered store can."""
         self._number = load_number(ordered, _NUMBER, 0)
         """Tells duplicates apart: the number of the last value put, 0 where duplicates are not retained."""
         self._logged_number = load_number(ordered, _LOGGED_NUMBER, 0)
@@ -72,7 +84,11 @@ class WindowStore(SegmentedStore):
 
     def fetch(self, key: Any, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, Any]]:
         """Start and value of the key's windows that start within these times, both included."""
-        return self._fetch(self._key(key), self._earliest(from_ms), min(to_ms, MAX_MILLIS), reverse)
+        packed, earliest, latest = self._key(key), self._earliest(from_ms), min(to_ms, MAX_MILLIS)
+        if self._family is None or reverse:
+            return self._fetch(packed, earliest, latest, reverse)
+        found = self._windows_of(self._family, packed, earliest, latest)
+        return iter(()) if not found else self._read_windows(found)
 
     def fetch_range(
         self, key_from: Any, key_to: Any, from_ms: int, to_ms: int, *, reverse: bool = False
@@ -164,6 +180,23 @@ class WindowStore(SegmentedStore):
                 if earliest <= start <= latest and not self._is_hidden(found, start):
                     yield start, value_of(value)
 
+    def _windows_of(self, family: Family, key: bytes, earliest: int, latest: int) -> list[Entries]:
+        """The entries of the key's windows that start within these times, by segment; nothing where there are none."""
+        found: list[Entries] = []
+        if latest >= earliest:
+            low, high = pack_window_store_key(key, earliest), pack_window_store_key(key, latest, _LAST_NUMBER) + b"\x00"
+            for segment in self._segments.between(earliest, latest):
+                prefix = self._segments.prefix(segment)
+                members = family(prefix + key, _SUFFIX, prefix + low, prefix + high)
+                if members is not None:
+                    found.append(members)
+        return found
+
+    def _read_windows(self, found: list[Entries]) -> Iterator[tuple[int, Any]]:
+        value_of = self._value_of
+        for place, value in chain.from_iterable(found):
+            yield _unpack_time(place, len(place) - _SUFFIX)[0], value_of(value)
+
     def _search(self, from_ms: int, to_ms: int, reverse: bool) -> Entries:
         if self._by_time:
             entries = self._search_by_time(from_ms, to_ms)
@@ -234,6 +267,7 @@ class TimestampedWindowStore(TimestampedStore, WindowStore):
         self, key: Any, value: Any, timestamp: int, start: int, context: RecordContext
     ) -> None:
         """Sets the value of the key in the window that starts then; None deletes it."""
+        self._settle()
         packed_key = self._recent_packed if key is self._recent_key else self._key(key)
         packed = self._serialize_value(value)
         stamped = None if packed is None else pack_timestamp(timestamp) + packed
@@ -247,6 +281,37 @@ class TimestampedWindowStore(TimestampedStore, WindowStore):
 
         What `fetch_one` and `put` do, in fewer steps; only for stores without duplicates.
         """
-        place = self._place(self._recent_packed if key is self._recent_key else self._key(key), start, 0)
-        before = self._get(place, start)
-        self._put(place, start, self._revised(key, value, before, context, initial, add), context)
+        try:
+            packed_key = self._serialize_key(key)
+        except Exception:
+            packed_key = self._key(key)
+        if start == self._recent_start:
+            place = self._before_key + packed_key + self._after_key
+        else:
+            place = self._place(packed_key, start, 0)
+        self._revise(place, start, key, value, context, initial, add)
+
+    def fetch_one(self, key: Any, start: int) -> Any:
+        """The value of the key in the window that starts then."""
+        self._settle()
+        return super().fetch_one(key, start)
+
+    def approximate_count(self) -> int:
+        """About how many entries there are."""
+        self._settle()
+        return super().approximate_count()
+
+    def _earliest(self, time: int) -> int:
+        # Each search begins with this.
+        self._settle()
+        return super()._earliest(time)
+
+    def _read_at(self, place: bytes, start: int) -> bytes | None:
+        return self._get(place, start)
+
+    def _write_at(self, place: bytes, start: int, value: bytes | None, context: RecordContext) -> None:
+        self._put(place, start, value, context)
+
+    def _write_settled(self, place: bytes, value: bytes, before: bytes | None, context: RecordContext) -> None:
+        assert self._cache is not None
+        self._put_back(self._cache, place, self._time_of(place), value, before, context)

@@ -105,7 +105,7 @@ class ErrorDesk:
 
     def guard(self, node: Node, process: Process) -> Process:
         """The node's `process` with the handler around it. Errors of nodes below that were handled pass through."""
-        failed = self.not_processed
+        failed = self.failed
 
         def guarded(key: Any, value: Any, context: RecordContext) -> None:
             try:
@@ -113,9 +113,13 @@ class ErrorDesk:
             except ProcessingFailed:
                 raise
             except Exception as error:
-                failed(node, Record(key, value, context.timestamp, context.headers), context, error)
+                failed(node, key, value, context, error)
 
         return guarded
+
+    def failed(self, node: Node, key: Any, value: Any, context: RecordContext, error: Exception) -> None:
+        """A node raised an error for a record."""
+        self.not_processed(node, Record(key, value, context.timestamp, context.headers), context, error)
 
     def not_processed(
         self, node: Node, record: Record[Any, Any] | None, context: RecordContext, error: Exception

@@ -6,11 +6,13 @@ The record at the head of a queue is deserialized and has its time; the others w
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from itertools import chain
+from typing import Any, NamedTuple, Protocol
 
 from headrace.errors import StreamsError
 from headrace.record import Headers, RecordContext
+from headrace.serdes.direct import direct_decoder
 from headrace.task.priority_queue import PriorityQueue
 from headrace.timestamps import ConsumedRecord, TimestampExtractor, reads_metadata
 
@@ -37,6 +39,32 @@ Raw = tuple[str, int, int, int, "bytes | None", "bytes | None", Headers]
 """The fields of a RawRecord as a plain tuple, which takes a fraction of the time to make."""
 
 
+_END = (None,)
+"""Follows the records of a run: the last one is still ahead then."""
+
+
+class RunningTask(Protocol):
+    """What a run needs of the task it is part of."""
+
+    @property
+    def group(self) -> PartitionGroup:
+        """The queues of the task, and its stream time."""
+        ...
+
+    @property
+    def stream_schedules(self) -> Collection[object]:
+        """The punctuations by stream time; where there are none, there is nothing to punctuate."""
+        ...
+
+    def punctuate_stream_time(self) -> bool:
+        """Runs what is due by stream time."""
+        ...
+
+    def failure(self, source: str, context: RecordContext, error: Exception) -> Exception:
+        """The error to raise for one that came out of a source's `process`, with its cause."""
+        ...
+
+
 class SkippedRecord(RecordContext, gc=False, eq=False):
     """Stands at the head of a queue for records that could not be used, where no other follows them."""
 
@@ -45,18 +73,20 @@ class RecordQueue:
     """The records of one partition in the order of their offsets."""
 
     __slots__ = (
-        "_deserialize_key",
-        "_deserialize_value",
         "_extractor",
+        "_following",
         "_on_failure",
         "_on_skip",
         "_wants_record",
+        "deserialize_key",
+        "deserialize_value",
         "head",
         "head_timestamp",
         "key",
         "node",
         "partition_time",
         "process",
+        "tries_direct",
         "value",
         "waiting",
     )
@@ -75,13 +105,16 @@ class RecordQueue:
         """The source node that reads the partition."""
         self.process = process
         """Passes a record on to the source's children."""
-        self._deserialize_key = deserialize_key
-        self._deserialize_value = deserialize_value
+        self.deserialize_key = deserialize_key
+        self.deserialize_value = deserialize_value
         self._extractor = extractor
         self._wants_record = not reads_metadata(extractor)
         self._on_failure = on_failure
         self._on_skip = on_skip
+        self.tries_direct = None not in (direct_decoder(deserialize_key), direct_decoder(deserialize_value))
+        """Whether what a record is read with has direct forms, to be tried first."""
         self.waiting: deque[Raw] = deque()
+        self._following: Iterator[Raw] = iter(())
         self.head: RecordContext | None = None
         """The record that is next: its context, and beside it its key and value."""
         self.key: Any = None
@@ -95,73 +128,105 @@ class RecordQueue:
     def clear(self) -> None:
         """Forgets all records and the time."""
         self.waiting.clear()
+        self._following = iter(())
         self.head = self.key = self.value = None
         self.head_timestamp = self.partition_time = UNKNOWN
 
+    def followed_by(self, records: Iterator[Raw]) -> None:
+        """Has records follow those that wait, to be taken one by one."""
+        self._following = records
+
     def advance(self) -> None:
         """Makes the first record that can be used the head; a skipped one stands there if none can."""
-        waiting = self.waiting
+        waiting, following = self.waiting, self._following
         self.head = None
         self.head_timestamp = UNKNOWN
         skipped: RawRecord | None = None
-        while waiting:
-            raw = waiting.popleft()
+        while (raw := waiting.popleft() if waiting else next(following, None)) is not None:
             topic, partition, offset, timestamp, raw_key, raw_value, headers = raw
             try:
-                key = self._deserialize_key(raw_key)
-                value = self._deserialize_value(raw_value)
+                key = self.deserialize_key(raw_key)
+                value = self.deserialize_value(raw_value)
             except Exception as error:
                 skipped = RawRecord(*raw)
                 self._on_failure(self.node, skipped, error)
                 continue
             if timestamp < 0 or self._wants_record:
-                timestamp = self._extract(ConsumedRecord(key, value, timestamp, headers, topic, partition, offset))
+                timestamp = self._time_of(key, value, RawRecord(*raw))
                 if timestamp < 0:
                     skipped = RawRecord(*raw)
-                    self._on_skip(self.node, skipped, f"negative extracted timestamp {timestamp}")
                     continue
             self.key = key
             self.value = value
             self.head = RecordContext(timestamp, headers, topic, partition, offset, raw_key, raw_value)
             self.head_timestamp = timestamp
             return
+        self.key = self.value = None
         if skipped is not None:
-            self.key = self.value = None
             self.head = SkippedRecord(UNKNOWN, skipped.headers, skipped.topic, skipped.partition, skipped.offset)
 
-    def read(self, topic: str, partition: int, records: Iterable[Numbered]) -> Iterator[tuple[Any, Any, RecordContext]]:
-        """The records that can be used, where no other queue has any: key, value and context.
+    def run(self, topic: str, partition: int, records: Iterable[Numbered], task: RunningTask) -> None:
+        """Processes the records of one partition, where no other queue has any.
 
-        As at the head of a queue, a record is read and has its time before the one ahead of it is given out.
+        As at the head of a queue, a record is read and has its time before the one ahead of it is processed.
         """
-        deserialize_key, deserialize_value, wants_record = (
-            self._deserialize_key,
-            self._deserialize_value,
-            self._wants_record,
-        )
-        ahead: tuple[Any, Any, RecordContext] | None = None
-        for offset, timestamp, raw_key, raw_value, headers in records:
-            try:
-                key = deserialize_key(raw_key)
-                value = deserialize_value(raw_value)
-            except Exception as error:
-                raw = RawRecord(topic, partition, offset, timestamp, raw_key, raw_value, headers)
-                self._on_failure(self.node, raw, error)
-                continue
-            if timestamp < 0 or wants_record:
-                extracted = self._extract(ConsumedRecord(key, value, timestamp, headers, topic, partition, offset))
-                if extracted < 0:
-                    raw = RawRecord(topic, partition, offset, timestamp, raw_key, raw_value, headers)
-                    self._on_skip(self.node, raw, f"negative extracted timestamp {extracted}")
-                    continue
-                timestamp = extracted
+        group, schedules = task.group, task.stream_schedules
+        ahead: Numbered | None = None
+        key = value = next_key = next_value = None
+        time = timestamp = UNKNOWN
+        for record in chain(records, _END):
+            if record is not None:
+                timestamp, raw_key, raw_value = record[1], record[2], record[3]
+                try:
+                    next_key = self.deserialize_key(raw_key)
+                    next_value = self.deserialize_value(raw_value)
+                except Exception as error:
+                    read = self._read_again(RawRecord(topic, partition, *record), error)
+                    if read is None:
+                        continue
+                    next_key, next_value = read
+                if timestamp < 0 or self._wants_record:
+                    timestamp = self._time_of(next_key, next_value, RawRecord(topic, partition, *record))
+                    if timestamp < 0:
+                        continue
             if ahead is not None:
-                yield ahead
-            ahead = key, value, RecordContext(timestamp, headers, topic, partition, offset, raw_key, raw_value)
-            if timestamp > self.partition_time:
-                self.partition_time = timestamp
-        if ahead is not None:
-            yield ahead
+                if time > group.stream_time:
+                    group.stream_time = time
+                try:
+                    self.process(
+                        key,
+                        value,
+                        RecordContext(time, ahead[4], topic, partition, ahead[0], ahead[2], ahead[3]),
+                    )
+                except Exception as error:
+                    context = RecordContext(time, ahead[4], topic, partition, ahead[0], ahead[2], ahead[3])
+                    failure = task.failure(self.node, context, error)
+                    raise failure from failure.__cause__
+                if schedules:
+                    task.punctuate_stream_time()
+            if record is not None:
+                ahead, time = record, timestamp
+                key, value = next_key, next_value
+                if time > self.partition_time:
+                    self.partition_time = time
+
+    def _read_again(self, raw: RawRecord, error: Exception) -> tuple[Any, Any] | None:
+        """Key and value of a record that could not be read directly; None, once that is reported, if not at all."""
+        if self.tries_direct:
+            try:
+                return self.deserialize_key(raw.key), self.deserialize_value(raw.value)
+            except Exception as plain:
+                error = plain
+        self._on_failure(self.node, raw, error)
+        return None
+
+    def _time_of(self, key: Any, value: Any, raw: RawRecord) -> int:
+        """The time of a record that its extractor tells; negative, once that is reported, if it is to be skipped."""
+        topic, partition, offset, timestamp, _, _, headers = raw
+        extracted = self._extract(ConsumedRecord(key, value, timestamp, headers, topic, partition, offset))
+        if extracted < 0:
+            self._on_skip(self.node, raw, f"negative extracted timestamp {extracted}")
+        return extracted
 
     def _extract(self, record: ConsumedRecord) -> int:
         try:
@@ -192,6 +257,52 @@ class PartitionGroup:
             queue.advance()
             self.non_empty.offer(queue)
 
+    def feed(self, queue: RecordQueue, topic: str, partition: int, records: Iterable[Numbered]) -> None:
+        """Adds the records of a partition to an empty queue; all but the first are only taken when it is their turn."""
+        following: Iterator[Raw] = ((topic, partition, *record) for record in records)
+        first = next(following, None)
+        if first is not None:
+            self.add(queue, first)
+            queue.followed_by(following)
+
+    def run(self, task: RunningTask, unread: Container[str]) -> None:
+        """Processes the records, and punctuates after each: what `take` does, with fewer steps for two queues.
+
+        It stops after the last record of a topic of which more is to come: that may be earlier than what is left.
+        """
+        schedules, non_empty = task.stream_schedules, self.non_empty
+        heap = non_empty.heap
+        stops = False
+        while heap and not stops:
+            queue = heap[0]
+            key, value, context, timestamp = queue.key, queue.value, queue.head, queue.head_timestamp
+            if timestamp > queue.partition_time:
+                queue.partition_time = timestamp
+            if len(heap) > 2:
+                non_empty.poll()
+                queue.advance()
+                if queue.head is not None:
+                    non_empty.offer(queue)
+                else:
+                    stops = context is not None and context.topic in unread
+            else:
+                queue.advance()
+                if queue.head is None:
+                    del heap[0]
+                    stops = context is not None and context.topic in unread
+                elif len(heap) == 2 and queue.head_timestamp >= heap[1].head_timestamp:
+                    heap.reverse()
+            if timestamp > self.stream_time:
+                self.stream_time = timestamp
+            if type(context) is RecordContext:
+                try:
+                    queue.process(key, value, context)
+                except Exception as error:
+                    failure = task.failure(queue.node, context, error)
+                    raise failure from failure.__cause__
+            if schedules:
+                task.punctuate_stream_time()
+
     def take(self) -> tuple[RecordQueue, Any, Any, RecordContext] | None:
         """The next record: its queue, key, value and context."""
         queue = self.non_empty.poll()
@@ -203,11 +314,9 @@ class PartitionGroup:
         timestamp = queue.head_timestamp
         if timestamp > queue.partition_time:
             queue.partition_time = timestamp
-        if queue.waiting:
-            queue.advance()
+        queue.advance()
+        if queue.head is not None:
             self.non_empty.offer(queue)
-        else:
-            queue.head = queue.key = queue.value = None
         if timestamp > self.stream_time:
             self.stream_time = timestamp
         return taken

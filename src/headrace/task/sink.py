@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.errors import RecordTooLarge, StreamsError
+from headrace.operators.operator import Operator
 from headrace.record import Headers, RecordContext
 from headrace.serdes import Serde
-from headrace.task.errors import ErrorDesk, Process, Send
+from headrace.task.errors import ErrorDesk, Send
 from headrace.task.handlers import OutputRecord
 from headrace.topology.nodes import SinkNode
 
@@ -26,74 +27,138 @@ def make_sink(
     desk: ErrorDesk,
     partitions: Callable[[str], int],
     largest: Callable[[str], int],
-) -> Process:
-    """The sink's `process`; `topic` is None where a function of the node's chooses it.
+) -> SinkOperator:
+    """The sink; `topic` is None where a function of the node's chooses it.
 
     `largest` tells how many bytes a record may have that is sent to a topic.
     """
-    serialize_key: Callable[[Any], bytes | None] = serdes[0].serialize
-    serialize_value: Callable[[Any], bytes | None] = serdes[1].serialize
-    partitioner = node.partitioner
+    if topic is not None and node.partitioner is None:
+        return PlainSink(node, topic, serdes, send, desk, partitions, largest)
+    return SinkOperator(node, topic, serdes, send, desk, partitions, largest)
 
-    def failed(
-        to: str, key: Any, value: Any, context: RecordContext, partition: int | None, origin: str, error: Exception
+
+class SinkOperator(Operator):
+    """Writes to the topic, and to the partition, that it is told or that the user's functions choose."""
+
+    __slots__ = (
+        "_desk",
+        "_largest",
+        "_node",
+        "_partitioner",
+        "_partitions",
+        "_topic",
+        "is_internal",
+        "send",
+        "serialize_key",
+        "serialize_value",
+    )
+
+    def __init__(
+        self,
+        node: SinkNode,
+        topic: str | None,
+        serdes: tuple[Serde[Any], Serde[Any]],
+        send: Send,
+        desk: ErrorDesk,
+        partitions: Callable[[str], int],
+        largest: Callable[[str], int],
     ) -> None:
-        record = OutputRecord(to, key, value, context.timestamp, context.headers, partition)
-        desk.not_serialized(node, record, context, origin, error)
+        self._node = node
+        self._topic = topic
+        self.serialize_key: Callable[[Any], bytes | None] = serdes[0].serialize
+        self.serialize_value: Callable[[Any], bytes | None] = serdes[1].serialize
+        self._partitioner = node.partitioner
+        self._partitions = partitions
+        self._largest = largest
+        self._desk = desk
+        self.send = send
+        self.is_internal = False
+        """Whether only the application itself reads the topic, with the same serdes."""
 
-    def deliver(to: str, key: bytes | None, value: bytes | None, context: RecordContext, partition: int | None) -> None:
-        size, most = _size(key, value, context.headers), largest(to)
+    def process(self, key: Any, value: Any, context: RecordContext) -> None:
+        to = self._topic if self._topic is not None else _chosen_topic(self._node, key, value, context)
+        partition = None if self._partitioner is None else self._partitioner(to, key, value, self._partitions(to))
+        if partition is not None and partition < 0:
+            raise StreamsError(f"Sink {self._node.name}: the partitioner chose the negative partition {partition}")
+        self.write(to, key, value, context, partition)
+
+    def write(self, to: str, key: Any, value: Any, context: RecordContext, partition: int | None) -> None:
+        """Serializes the record and sends it, or asks the handler what to do without it."""
+        try:
+            key_bytes = self.serialize_key(key)
+        except Exception as error:
+            self._failed(to, key, value, context, partition, "key", error)
+            return
+        try:
+            value_bytes = self.serialize_value(value)
+        except Exception as error:
+            self._failed(to, key, value, context, partition, "value", error)
+            return
+        self.deliver(to, key_bytes, value_bytes, context, partition)
+
+    def deliver(
+        self, to: str, key: bytes | None, value: bytes | None, context: RecordContext, partition: int | None
+    ) -> None:
+        """Sends the record, unless it is too large and the handler does without it."""
+        size, most = _size(key, value, context.headers), self._largest(to)
         if size > most:
             record = OutputRecord(to, key, value, context.timestamp, context.headers, partition)
             error = RecordTooLarge(f"The record takes up to {size:,} bytes, the producer sends at most {most:,}")
-            if desk.does_without(node, record, context, error):
+            if self._desk.does_without(self._node, record, context, error):
                 return
-        send(to, key, value, context.timestamp, context.headers, partition)
+        self.send(to, key, value, context.timestamp, context.headers, partition)
 
-    def write(to: str, key: Any, value: Any, context: RecordContext, partition: int | None) -> None:
+    def _failed(
+        self,
+        to: str,
+        key: Any,
+        value: Any,
+        context: RecordContext,
+        partition: int | None,
+        origin: str,
+        error: Exception,
+    ) -> None:
+        record = OutputRecord(to, key, value, context.timestamp, context.headers, partition)
+        self._desk.not_serialized(self._node, record, context, origin, error)
+
+
+class PlainSink(SinkOperator):
+    """The most common sink, to one topic and the partition of the key, without the calls the others need."""
+
+    __slots__ = ("roomy", "topic")
+
+    tries_direct = True
+
+    def __init__(
+        self,
+        node: SinkNode,
+        topic: str,
+        serdes: tuple[Serde[Any], Serde[Any]],
+        send: Send,
+        desk: ErrorDesk,
+        partitions: Callable[[str], int],
+        largest: Callable[[str], int],
+    ) -> None:
+        super().__init__(node, topic, serdes, send, desk, partitions, largest)
+        self.topic = topic
+        self.roomy = (largest(topic) - _OVERHEAD) // 2
+        """What a key and a value may have to surely fit."""
+
+    def process(self, key: Any, value: Any, context: RecordContext) -> None:
         try:
-            key_bytes = serialize_key(key)
-        except Exception as error:
-            failed(to, key, value, context, partition, "key", error)
-            return
-        try:
-            value_bytes = serialize_value(value)
-        except Exception as error:
-            failed(to, key, value, context, partition, "value", error)
-            return
-        deliver(to, key_bytes, value_bytes, context, partition)
-
-    if topic is not None and partitioner is None:
-        roomy = (largest(topic) - _OVERHEAD) // 2
-
-        # The plainest sink, and the most common one, without the calls the others need.
-        def process_plainly(key: Any, value: Any, context: RecordContext) -> None:
-            try:
-                key_bytes = serialize_key(key)
-                value_bytes = serialize_value(value)
-            except Exception:
-                write(topic, key, value, context, None)
+            key_bytes = self.serialize_key(key)
+            value_bytes = self.serialize_value(value)
+        except Exception:
+            self.write(self.topic, key, value, context, None)
+        else:
+            if (
+                not context.headers
+                and (key_bytes is None or len(key_bytes) <= self.roomy)
+                and (value_bytes is None or len(value_bytes) <= self.roomy)
+            ):
+                self.send(self.topic, key_bytes, value_bytes, context.timestamp, context.headers, None)
             else:
-                surely_fits = (
-                    (value_bytes is None or len(value_bytes) <= roomy)
-                    and (key_bytes is None or len(key_bytes) <= roomy)
-                    and not context.headers
-                )
-                if surely_fits:
-                    send(topic, key_bytes, value_bytes, context.timestamp, context.headers, None)
-                else:
-                    deliver(topic, key_bytes, value_bytes, context, None)
-
-        return process_plainly
-
-    def process(key: Any, value: Any, context: RecordContext) -> None:
-        to = topic if topic is not None else _chosen_topic(node, key, value, context)
-        partition = None if partitioner is None else partitioner(to, key, value, partitions(to))
-        if partition is not None and partition < 0:
-            raise StreamsError(f"Sink {node.name}: the partitioner chose the negative partition {partition}")
-        write(to, key, value, context, partition)
-
-    return process
+                self.deliver(self.topic, key_bytes, value_bytes, context, None)
 
 
 def _size(key: bytes | None, value: bytes | None, headers: Headers) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from headrace.config import StreamsConfig
@@ -13,6 +13,8 @@ from headrace.operators.compiler import compile_operation
 from headrace.operators.operator import Forward, Operator
 from headrace.processor.punctuation import PunctuationType
 from headrace.record import RecordContext
+from headrace.task.compiled.nodes import CompiledNodes
+from headrace.task.compiled.setting import Compilation
 from headrace.task.defaults import DefaultSerdes
 from headrace.task.errors import ErrorDesk, Send
 from headrace.task.node_context import NodeContext
@@ -20,7 +22,7 @@ from headrace.task.punctuation import PunctuationQueue, Schedule
 from headrace.task.record_queue import Numbered, PartitionGroup, Raw, RawRecord, RecordQueue, SkippedRecord
 from headrace.task.sink import make_sink
 from headrace.task.stores import OrderedStores, TaskStores
-from headrace.task.wiring import children_of, forward_to_all
+from headrace.task.wiring import CalledNodes, Wiring, children_of
 from headrace.timestamps import WallclockTimestampExtractor, extractor_of
 from headrace.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from headrace.topology.stores import StoreSpec
@@ -48,8 +50,12 @@ class Task:
         partitions: Callable[[str], int] = lambda topic: 1,
         queue_per_topic: bool = False,
         largest_record: Callable[[str], int] = lambda topic: sys.maxsize,
+        compilation: Compilation | None = None,
     ) -> None:
-        """`largest_record` tells how many bytes a record that a sink sends to a topic may have."""
+        """`largest_record` tells how many bytes a record that a sink sends to a topic may have.
+
+        `compilation` is when nodes are put together to as few functions as there can be; None: as the environment says.
+        """
         self.application_id = application_id
         self.task_id = task_id
         self.partition = partition
@@ -78,11 +84,18 @@ class Task:
         self._patterns: list[tuple[SourceNode, RecordQueue, Callable[[], RecordQueue]]] = []
         self._queue_per_topic = queue_per_topic
         """Whether each topic that a pattern means has a queue of its own; the driver has one for all of them."""
-        self._group = PartitionGroup()
-        self.add = self._group.add
+        self.group = PartitionGroup()
+        compilation = compilation or Compilation.from_environment()
+        self._wiring: Wiring = CalledNodes(self.errors)
+        if compilation is not Compilation.NEVER:
+            at_once = compilation is Compilation.ALWAYS
+            self._wiring = CompiledNodes(topology, self._nodes, self.errors, at_once=at_once)
+        self._global_wiring = CalledNodes(self.errors, self.global_nodes)
+        self.add = self.group.add
         """Lets a record wait in its queue; the first one there is deserialized and gets its time at once."""
         self._stream_schedules = PunctuationQueue()
         self._system_schedules = PunctuationQueue()
+        self.stream_schedules = self._stream_schedules.waiting
         self._build()
         self._init()
 
@@ -91,22 +104,22 @@ class Task:
     @property
     def buffered(self) -> int:
         """How many records wait."""
-        return sum(len(queue) for queue in self._group.queues.values())
+        return sum(len(queue) for queue in self.group.queues.values())
 
     @property
     def stream_time(self) -> int:
         """The largest timestamp of the records processed so far, -1 before the first."""
-        return self._group.stream_time
+        return self.group.stream_time
 
     def queue_of(self, topic: str) -> RecordQueue | None:
         """The queue that takes the records of the topic, by its name or by a source's pattern."""
-        queue = self._group.queues.get(topic)
+        queue = self.group.queues.get(topic)
         if queue is not None:
             return queue
         for source, queue, new_queue in self._patterns:
             if source.pattern is not None and source.pattern.fullmatch(topic):
                 if self._queue_per_topic:
-                    queue = self._group.queues[topic] = new_queue()
+                    queue = self.group.queues[topic] = new_queue()
                 return queue
         return None
 
@@ -116,7 +129,7 @@ class Task:
 
     def process_one(self) -> bool:
         """Processes the next record; answers whether there was one."""
-        taken = self._group.take()
+        taken = self.group.take()
         if taken is None:
             return False
         queue, key, value, context = taken
@@ -124,7 +137,7 @@ class Task:
             try:
                 queue.process(key, value, context)
             except Exception as error:
-                failure = self._failure(queue.node, context, error)
+                failure = self.failure(queue.node, context, error)
                 raise failure from failure.__cause__
         self.commit_needed = True
         return True
@@ -135,17 +148,32 @@ class Task:
         As adding them, processing one after the other and punctuating would, in less time.
         """
         self.commit_needed = True
-        group, process, schedules = self._group, queue.process, self._stream_schedules.waiting
-        for key, value, context in queue.read(topic, partition, records):
-            if context.timestamp > group.stream_time:
-                group.stream_time = context.timestamp
-            try:
-                process(key, value, context)
-            except Exception as error:
-                failure = self._failure(queue.node, context, error)
-                raise failure from failure.__cause__
-            if schedules:
-                self.punctuate_stream_time()
+        self._wiring.run(queue)(queue, topic, partition, records, self)
+
+    def process_merged(
+        self, partition: int, records: Mapping[str, Iterable[Numbered]], unread: Container[str] = ()
+    ) -> dict[str, int]:
+        """Processes the records of several topics, merged by their time; as adding and processing one by one would.
+
+        `unread` are topics of which more is to come: where the records of one end, it stops. Returns the offsets to go
+        on from of the topics that have records left.
+        """
+        self.commit_needed = True
+        queues: dict[str, RecordQueue] = {}
+        for topic, each in records.items():
+            queue = self.queue_of(topic)
+            if queue is None:
+                raise StreamsError(f"The task does not read topic {topic}")
+            queues[topic] = queue
+            self.group.feed(queue, topic, partition, each)
+        if all(queue.head is not None or topic not in unread for topic, queue in queues.items()):
+            self.group.run(self, unread)
+        # A record that could not be used is done with.
+        return {
+            topic: head.offset + (type(head) is SkippedRecord)
+            for topic, queue in queues.items()
+            if (head := queue.head) is not None
+        }
 
     def update_global(self, queue: RecordQueue, record: Raw) -> None:
         """Brings a record of a global table's topic into its store."""
@@ -157,11 +185,11 @@ class Task:
             try:
                 queue.process(queue.key, queue.value, context)
             except Exception as error:
-                failure = self._failure(queue.node, context, error)
+                failure = self.failure(queue.node, context, error)
                 raise failure from failure.__cause__
         self._stores.flush_global()
 
-    def _failure(self, source: str, context: RecordContext, error: Exception) -> Exception:
+    def failure(self, source: str, context: RecordContext, error: Exception) -> Exception:
         """The error to raise for one that came out of a source's `process`, with its cause."""
         # Kafka Streams passes a failed sink through the handlers of the nodes above it; users look for the sink.
         if isinstance(error, ProcessingFailed) and isinstance(error.__cause__, ProductionFailed):
@@ -191,7 +219,7 @@ class Task:
 
     def punctuate_stream_time(self) -> bool:
         """Runs what is due by stream time; answers whether anything was."""
-        stream_time = self._group.stream_time
+        stream_time = self.group.stream_time
         if stream_time < 0 or self._stream_schedules.is_empty:
             return False
         return self._punctuated(self._stream_schedules.punctuate(stream_time, self._punctuate))
@@ -251,8 +279,8 @@ class Task:
         """What the task must know, beside its stores, to go on later: times and the operators' numbers."""
         operators = {name: kept for name, operator in self._operators.items() if (kept := operator.snapshot())}
         return {
-            "stream_time": self._group.stream_time,
-            "partition_times": {topic: queue.partition_time for topic, queue in self._group.queues.items()},
+            "stream_time": self.group.stream_time,
+            "partition_times": {topic: queue.partition_time for topic, queue in self.group.queues.items()},
             "metadata": dict(self.metadata),
             "operators": operators,
             "schedules": [queue.snapshot() for queue in (self._stream_schedules, self._system_schedules)],
@@ -260,7 +288,7 @@ class Task:
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         """Goes on where a snapshot was taken."""
-        self._group.stream_time = snapshot["stream_time"]
+        self.group.stream_time = snapshot["stream_time"]
         for topic, time in snapshot["partition_times"].items():
             queue = self.queue_of(topic)
             if queue is not None:
@@ -281,7 +309,7 @@ class Task:
                 operator.close()
             except Exception as error:
                 first = first or _failed("close", name, error)
-        self._group.clear()
+        self.group.clear()
         self._stores.close()
         if first is not None:
             raise first
@@ -290,25 +318,25 @@ class Task:
 
     def _build(self) -> None:
         children = children_of(self._nodes)
-        processes: dict[str, Forward] = {}
         built: list[tuple[ProcessorNode, Operator]] = []
         for name in reversed(self._nodes):
             node = self._nodes[name]
-            targets = {child: processes[child] for child in children[name]}
-            forward = forward_to_all(processes[child] for child in children[name])
+            wiring = self._global_wiring if name in self.global_nodes else self._wiring
+            forward = wiring.edge(children[name])
             if isinstance(node, SourceNode):
                 self._add_source(node, forward)
             elif isinstance(node, SinkNode):
-                processes[name] = self._sink(node)
+                wiring.add(node, self._sink(node))
             else:
                 operator = compile_operation(self._serdes.of_operation(node.operation, node))
                 operator.forward = forward
-                self._contexts[name] = NodeContext(self, node, targets)
+                self._contexts[name] = NodeContext(
+                    self, node, {child: wiring.edge((child,)) for child in children[name]}
+                )
                 built.append((node, operator))
-                is_global = name in self.global_nodes
-                processes[name] = operator.process if is_global else self.errors.guard(node, operator.process)
+                wiring.add(node, operator)
         self._operators = {node.name: operator for node, operator in reversed(built)}
-        self._group.queues = dict(reversed(self._group.queues.items()))
+        self.group.queues = dict(reversed(self.group.queues.items()))
         self._patterns.reverse()
 
     def _add_source(self, node: SourceNode, forward: Forward) -> None:
@@ -329,17 +357,19 @@ class Task:
                 forward,
             )
 
-        queues = self._global_queues if is_global else self._group.queues
+        queues = self._global_queues if is_global else self.group.queues
         if node.pattern is not None:
             queues[node.pattern.pattern] = queue()
             self._patterns.append((node, queues[node.pattern.pattern], queue))
         for topic in reversed(node.topics):
             queues[self.topic_name(topic)] = queue()
 
-    def _sink(self, node: SinkNode) -> Forward:
+    def _sink(self, node: SinkNode) -> Operator:
         topic = None if callable(node.topic) else self.topic_name(node.topic)
         serdes = self._serdes.of_node(node)
-        return make_sink(node, topic, serdes, self._send, self.errors, self._partitions, self._largest_record)
+        sink = make_sink(node, topic, serdes, self._send, self.errors, self._partitions, self._largest_record)
+        sink.is_internal = node.topic in self._internal_topics
+        return sink
 
     def topic_name(self, topic: str) -> str:
         """The name of the topic in Kafka: internal ones begin with the application's id."""

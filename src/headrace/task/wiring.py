@@ -2,12 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
 
-from headrace.operators.operator import Forward, nowhere
+from headrace.operators.operator import Forward, Operator, nowhere
 from headrace.record import RecordContext
-from headrace.topology.nodes import Node
+from headrace.task.errors import ErrorDesk
+from headrace.task.record_queue import RecordQueue
+from headrace.topology.nodes import Node, SinkNode
+
+Run = Callable[..., None]
+"""Takes the records of one partition from end to end: `RecordQueue.run`, or what it was compiled to."""
+
+
+class Wiring(Protocol):
+    """Connects the nodes of a task."""
+
+    def add(self, node: Node, operator: Operator) -> None:
+        """Adds a node; its children are there already."""
+        ...
+
+    def edge(self, children: Iterable[str]) -> Forward:
+        """Passes records to each of the nodes in turn."""
+        ...
+
+    def run(self, queue: RecordQueue) -> Run:
+        """The function that takes the records of one of the source's queues from end to end."""
+        ...
+
+
+class CalledNodes:
+    """Each node is a call: the plain form, which the compiled one has to agree with."""
+
+    def __init__(self, errors: ErrorDesk, unguarded: frozenset[str] = frozenset()) -> None:
+        self._errors = errors
+        self._unguarded = unguarded
+        self._processes: dict[str, Forward] = {}
+
+    def add(self, node: Node, operator: Operator) -> None:
+        """Adds a node; its children are there already."""
+        is_guarded = not isinstance(node, SinkNode) and node.name not in self._unguarded
+        self._processes[node.name] = self._errors.guard(node, operator.process) if is_guarded else operator.process
+
+    def edge(self, children: Iterable[str]) -> Forward:
+        """Passes records to each of the nodes in turn."""
+        return forward_to_all(self._processes[child] for child in children)
+
+    def run(self, queue: RecordQueue) -> Run:
+        """The function that takes the records of one of the source's queues from end to end."""
+        return RecordQueue.run
 
 
 def children_of(nodes: Mapping[str, Node]) -> dict[str, list[str]]:
@@ -26,14 +69,6 @@ def forward_to_all(targets: Iterable[Forward]) -> Forward:
         return nowhere
     if len(processes) == 1:
         return processes[0]
-    if len(processes) == 2:
-        first, second = processes
-
-        def forward_to_both(key: Any, value: Any, context: RecordContext) -> None:
-            first(key, value, context)
-            second(key, value, context)
-
-        return forward_to_both
 
     def forward(key: Any, value: Any, context: RecordContext) -> None:
         for process in processes:

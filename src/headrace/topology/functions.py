@@ -39,19 +39,34 @@ def joiner_function(function: Function, what: str, location: Location | None) ->
     """A joiner of `a, b` or of `k, a, b`, as one of `k, a, b`."""
     if check_arity(function, what, location, "a, b", "k, a, b") == 3:
         return function
-    return lambda key, one, other: function(one, other)
+    return WithoutKey(function)
 
 
-class ValueOnly:
-    """A function of the value alone, where one of key and value is expected."""
+class DropsKey:
+    """The base of functions that leave the key out, their first argument, and call another one with the rest."""
 
     __slots__ = ("function",)
 
     def __init__(self, function: Function) -> None:
         self.function = function
 
+
+class ValueOnly(DropsKey):
+    """A function of the value alone, where one of key and value is expected."""
+
+    __slots__ = ()
+
     def __call__(self, key: Any, value: Any) -> Any:
         return self.function(value)
+
+
+class WithoutKey(DropsKey):
+    """A joiner of two values, where one of key and two values is expected."""
+
+    __slots__ = ()
+
+    def __call__(self, key: Any, one: Any, other: Any) -> Any:
+        return self.function(one, other)
 
 
 def check_supplier(supplier: Callable[[], Any], what: str, location: Location | None) -> None:

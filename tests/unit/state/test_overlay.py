@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from headrace.state.memory import MemoryStore
 from headrace.state.overlay import OverlayStore
 
@@ -33,3 +36,28 @@ def test_the_length_ignores_the_deletion_of_a_key_that_was_never_there() -> None
     assert len(store) == 1
     store.delete(b"a")
     assert len(store) == 0
+
+
+@given(
+    base=st.dictionaries(st.binary(min_size=2, max_size=4), st.binary(max_size=1), max_size=8),
+    changes=st.lists(st.tuples(st.binary(min_size=2, max_size=4), st.none() | st.binary(max_size=1)), max_size=8),
+    prefix=st.binary(max_size=2),
+    asked_first=st.booleans(),
+)
+def test_a_family_is_what_a_range_finds_of_one_length(
+    base: dict[bytes, bytes], changes: list[tuple[bytes, bytes | None]], prefix: bytes, asked_first: bool
+) -> None:
+    below = MemoryStore()
+    for key, value in base.items():
+        below.put(key, value)
+    overlay = OverlayStore(below)
+    low, high = prefix, prefix + b"\xff" * 3
+    if asked_first:
+        overlay.family(prefix, 2, low, high)
+    for key, change in changes:
+        if change is None:
+            overlay.delete(key)
+        else:
+            overlay.put(key, change)
+    expected = [entry for entry in overlay.range(low, high) if len(entry[0]) == len(prefix) + 2]
+    assert list(overlay.family(prefix, 2, low, high) or ()) == expected

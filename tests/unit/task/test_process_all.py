@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace import Consumed, LogAndContinue, Produced, Serdes, StreamsBuilder, StreamsConfig
@@ -22,6 +22,7 @@ records = st.lists(
 )
 
 
+@settings(deadline=None)  # a task is compiled for each example
 @given(records)
 def test_all_at_once_is_one_after_the_other(given_records: list[tuple[int, bytes | None, bytes | None]]) -> None:
     rows = [(offset, time, key, value, ()) for offset, (time, key, value) in enumerate(given_records)]

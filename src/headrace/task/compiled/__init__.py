@@ -1,0 +1,1 @@
+"""Compiled tasks: the operators' own source, put together to one function for each way into a sub-topology."""
