@@ -8,19 +8,20 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from benchmarks import driver, service
+from benchmarks import ceiling, driver, growth, idle, latency, recovery, service, tiny
+from benchmarks.contenders.application import AT_LEAST_ONCE, CONTENDERS, HEADRACE
 from benchmarks.display import Display
 from benchmarks.race import WORKLOADS, Size, Workload, compete, load
-from benchmarks.report import Report, ratio_text
-from benchmarks.small_batches import STATE_KEYS, TINY_TARGETS_MS, on_state, tiny
-from benchmarks.stand import AT_LEAST_ONCE, CONTENDERS, HEADRACE, Stand, set_up
+from benchmarks.report import Report
+from benchmarks.stand import Stand, set_up
+from benchmarks.tables import last_lines, show
 
 REPORT = Path("build") / "bench.json"
 
 FULL = Size(records=3_000_000, different=1_000_000, rounds=3)
 # So few records would go in one batch: there have to be some, to see a rate.
 QUICK = Size(records=240_000, different=120_000, rounds=1, batch_records=40_000)
-PARTS = ("race", "guarantees", "state", "tiny", "service", "driver")
+PARTS = ("race", "guarantees", "latency", "tiny", "growth", "ceiling", "recovery", "idle", "service", "driver")
 GUARANTEE_WORKLOADS = ("stateless", "keys-1k")
 
 
@@ -39,13 +40,13 @@ def main() -> int:
             with display.task(f"The test driver: {workload.name}"):
                 report.driver.append((workload, driver.measure(workload)))
     report.write(options.report)
-    report.show(display)
+    show(report, display)
     display.say(f"\nwritten to {options.report}")
     for difference in report.differences:
         print(f"results differ: {difference}", file=sys.stderr)
     sys.stderr.flush()
-    for figures in report.races:
-        print(f"ratio {figures.workload.name} {ratio_text(figures.ratio)}", flush=True)
+    for line in last_lines(report):
+        print(line, flush=True)
     return 1 if report.differences else 0
 
 
@@ -57,14 +58,30 @@ def _leave(number: int, frame: FrameType | None) -> None:
 def _measure(stand: Stand, report: Report, parts: tuple[str, ...], options: argparse.Namespace) -> None:
     if "race" in parts or "guarantees" in parts:
         _race(stand, report, parts, options)
-    if "state" in parts:
-        for keys in STATE_KEYS:
-            report.on_state.append(on_state(stand, keys))
+    if "latency" in parts:
+        _latency(stand, report, options)
     if "tiny" in parts:
-        for topology in TINY_TARGETS_MS:
-            report.tiny.append(tiny(stand, topology, options.batches))
+        for case in tiny.CASES:
+            report.tiny.append(tiny.measure(stand, case, options.batches))
+    if "growth" in parts:
+        report.growth.append(growth.of_records(stand, options.growth_records))
+        report.growth.append(growth.of_partitions(stand))
+        report.growth.append(growth.of_keys(stand, options.growth_keys))
+    if "ceiling" in parts:
+        report.ceiling.append(ceiling.measure(stand, options.ceiling_records))
+    if "recovery" in parts:
+        report.recovery.append(recovery.measure(stand, options.recovery_keys, options.rounds or recovery.ROUNDS))
+    if "idle" in parts:
+        report.idle.extend(idle.measure(stand, options.seconds))
     if "service" in parts:
         report.service.extend(service.measure(stand))
+
+
+def _latency(stand: Stand, report: Report, options: argparse.Namespace) -> None:
+    contenders, rounds = options.only or CONTENDERS, options.rounds or latency.ROUNDS
+    for case in latency.CASES:
+        if case.workload in (options.workload or [case.workload]):
+            report.latency.append(latency.measure(stand, case, rounds, options.seconds, contenders))
 
 
 def _race(stand: Stand, report: Report, parts: tuple[str, ...], options: argparse.Namespace) -> None:
@@ -105,6 +122,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="how often each contender runs")
     parser.add_argument("--batch-records", type=int, help="how many records a batch of Headrace's has at most")
     parser.add_argument("--batches", type=int, default=1_000, help="how many tiny batches there are")
+    parser.add_argument("--seconds", type=float, default=latency.SECONDS, help="how long latency and idle cost run")
+    parser.add_argument("--growth-records", type=int, default=growth.RECORDS, help="records of the one long run")
+    parser.add_argument("--growth-keys", type=int, default=growth.KEYS[-1], help="keys of the largest state")
+    parser.add_argument("--ceiling-records", type=int, default=ceiling.RECORDS, help="records with many results each")
+    parser.add_argument("--recovery-keys", type=int, default=recovery.KEYS, help="keys of the state that is recovered")
     parser.add_argument("--report", type=Path, default=REPORT, help="where the figures go")
     return parser.parse_args()
 

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from benchmarks.course import Course
-from benchmarks.offsets import Offsets
+from benchmarks.contenders.application import CONTENDERS, HEADRACE, KAFKA_STREAMS, Application
+from benchmarks.contenders.topologies import RESULT_TYPES
+from benchmarks.joined import payments, stores
 from benchmarks.orders import orders, orders_of_all
 from benchmarks.outcome import Outcome, difference, read_outcome
-from benchmarks.stand import CONTENDERS, HEADRACE, KAFKA_STREAMS, Application, Running, Stand
-from benchmarks.topologies import Revenue, Total
+from benchmarks.run import Run, run_once
+from benchmarks.stand import Stand
 
 BY_ORDER = "orders"
 BY_LOCATION = "orders-by-location"
 ALL_DIFFERENT = "orders-all-different"
+BY_STORE = "orders-by-store"
+STORES = "stores"
+TO_PAY = "orders-to-pay"
+PAYMENTS = "payments"
 LOCATIONS = 1_000
-FROM_START_TARGET = 0.7
-
-_SAMPLE_SECONDS = 0.1
-_USAGE_SECONDS = 0.5
+FROM_START_TARGET = 1.0
 
 
 @dataclass(frozen=True)
@@ -30,20 +31,22 @@ class Workload:
 
     name: str
     topology: str
-    source: str
+    sources: tuple[str, ...]
     target: float
 
     @property
-    def stateful(self) -> bool:
+    def last_only(self) -> bool:
         """Whether only the last value of a key counts: those before it depend on when caches are flushed."""
-        return self.topology != "stateless"
+        return self.topology in ("totals", "windows")
 
 
 WORKLOADS = (
-    Workload("stateless", "stateless", BY_ORDER, 1.2),
-    Workload("keys-1k", "totals", BY_LOCATION, 1.3),
-    Workload("keys-1m", "totals", ALL_DIFFERENT, 1.5),
-    Workload("windows", "windows", BY_ORDER, 1.5),
+    Workload("stateless", "stateless", (BY_ORDER,), 1.8),
+    Workload("keys-1k", "totals", (BY_LOCATION,), 2.0),
+    Workload("keys-1m", "totals", (ALL_DIFFERENT,), 2.0),
+    Workload("windows", "windows", (BY_ORDER,), 2.0),
+    Workload("table-join", "table-join", (BY_STORE, STORES), 1.5),
+    Workload("stream-join", "stream-join", (TO_PAY, PAYMENTS), 1.5),
 )
 
 
@@ -53,28 +56,21 @@ class Size:
 
     records: int
     different: int
-    """Records of the workload in which each has a key of its own."""
+    """Records of the workload in which each has a key of its own, and orders that are paid."""
     rounds: int
+    stores: int = 100_000
+    """Rows of the table that orders are joined with."""
     batch_records: int | None = None
     """How many records a batch of Headrace's has at most; None is its default."""
 
     def of(self, workload: Workload) -> int:
-        """How many records the workload has."""
-        return self.different if workload.source == ALL_DIFFERENT else self.records
+        """How many records the workload has, in all topics it reads."""
+        return sum(self._in(topic) for topic in workload.sources)
 
-
-@dataclass(frozen=True)
-class Run:
-    """One contender, once."""
-
-    rate: float | None
-    """Records a second after the first quarter; None if there was no commit between that and the end."""
-    rate_from_start: float
-    """Records a second from the start of the process."""
-    seconds: float
-    cpu_seconds: float
-    broker_cpu_seconds: float
-    peak_mb: float
+    def _in(self, topic: str) -> int:
+        if topic == STORES:
+            return self.stores
+        return self.different if topic in (ALL_DIFFERENT, TO_PAY, PAYMENTS) else self.records
 
 
 @dataclass(frozen=True)
@@ -109,15 +105,23 @@ class Figures:
 
 def load(stand: Stand, size: Size, workloads: Iterable[Workload]) -> None:
     """Fills the topics that the workloads read."""
-    sources = {workload.source for workload in workloads}
-    stand.loader.make(*sorted(sources))
-    by_order, by_location = (topic if topic in sources else None for topic in (BY_ORDER, BY_LOCATION))
+    needed = {source for workload in workloads for source in workload.sources}
+    stand.loader.make(*sorted(needed))
+    by_order, by_location = (topic if topic in needed else None for topic in (BY_ORDER, BY_LOCATION))
     if by_order or by_location:
         with stand.display.task("Writing the orders", size.records) as advance:
             stand.loader.load(orders(size.records, LOCATIONS), by_order, by_location, advance)
-    if ALL_DIFFERENT in sources:
+    if ALL_DIFFERENT in needed:
         with stand.display.task("Writing orders that all have different keys", size.different) as advance:
             stand.loader.load(orders_of_all(size.different), None, ALL_DIFFERENT, advance)
+    if STORES in needed:
+        with stand.display.task(f"Writing {size.stores:,} stores and their orders", size.records) as advance:
+            stand.loader.write(STORES, stores(size.stores))
+            stand.loader.load(orders(size.records, size.stores), None, BY_STORE, advance)
+    if PAYMENTS in needed:
+        with stand.display.task("Writing orders and their payments", size.different) as advance:
+            stand.loader.load(orders(size.different, LOCATIONS), TO_PAY, None, advance)
+            stand.loader.write(PAYMENTS, payments(size.different))
 
 
 def compete(stand: Stand, size: Size, workload: Workload, contenders: Iterable[str] = CONTENDERS) -> Figures:
@@ -130,10 +134,15 @@ def compete(stand: Stand, size: Size, workload: Workload, contenders: Iterable[s
         for contender in contenders:
             what = f"{workload.name}: {contender}, round {number} of {size.rounds}"
             name = f"{workload.name}-{contender}-{number}"
-            application = Application(contender, name, workload.topology, workload.source, size.batch_records)
-            runs[contender].append(run_once(stand, size.of(workload), application, what))
+            application = Application(
+                contender, name, workload.topology, workload.sources, batch_records=size.batch_records
+            )
+            run, _ = run_once(stand, size.of(workload), application, what)
+            runs[contender].append(run)
             outcome = _outcome(stand, workload, application)
-            if reference is None:
+            if not outcome:
+                differences.append(f"{what}: there are no results")
+            elif reference is None:
                 reference = outcome
             elif (found := difference(reference, outcome)) is not None:
                 differences.append(f"{what}: {found}")
@@ -141,30 +150,7 @@ def compete(stand: Stand, size: Size, workload: Workload, contenders: Iterable[s
     return Figures(workload, size.of(workload), runs, differences)
 
 
-def run_once(stand: Stand, records: int, application: Application, what: str) -> Run:
-    """Runs one application until it is through with all records."""
-    stand.loader.make(application.output)
-    offsets = Offsets(stand.servers, application.application_id)
-    broker_before = stand.broker_usage().cpu_seconds
-    with stand.display.task(what, records) as advance, Running(stand, application) as running:
-        course = Course(records, application, offsets)
-        peak = 0
-        next_usage = 0.0
-        while not course.is_over:
-            now = course.sample()
-            if now >= next_usage:
-                peak = max(peak, running.usage().rss_bytes)
-                next_usage = now + _USAGE_SECONDS
-                advance(course.done)
-            time.sleep(_SAMPLE_SECONDS)
-        used = running.usage()
-        broker = stand.broker_usage().cpu_seconds - broker_before
-        seconds = course.end - running.started
-    offsets.close()
-    return Run(course.rate(), records / seconds, seconds, used.cpu_seconds, broker, max(peak, used.rss_bytes) / 1024**2)
-
-
 def _outcome(stand: Stand, workload: Workload, application: Application) -> Outcome:
-    of = Total if workload.stateful else Revenue
+    of = RESULT_TYPES[workload.topology]
     with stand.display.task(f"{application.application_id}: reading what it wrote") as advance:
-        return read_outcome(stand.servers, application.output, of, workload.stateful, advance)
+        return read_outcome(stand.servers, application.output, of, workload.last_only, advance)

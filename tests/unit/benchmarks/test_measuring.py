@@ -11,11 +11,11 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
+from benchmarks.contenders.application import HEADRACE, KAFKA_STREAMS, Application
 from benchmarks.course import Course
 from benchmarks.orders import orders, orders_of_all
 from benchmarks.outcome import difference
 from benchmarks.processes import kill_tree, usage
-from benchmarks.stand import HEADRACE, KAFKA_STREAMS, Application
 
 
 class Script:
@@ -48,13 +48,13 @@ class Script:
 
 def test_the_rate_is_that_after_the_first_quarter():
     script = Script((0, 0, 0), (10, 200, 0), (12, 400, 0), (14, 700, 0), (15, 1000, 0))
-    course = script.play(Application(HEADRACE, "app", "stateless", "orders"))
+    course = script.play(Application(HEADRACE, "app", "stateless", ("orders",)))
     assert course.rate() == pytest.approx(600 / 3)
     assert course.end == 15
 
 
 def test_one_commit_for_everything_gives_no_rate():
-    course = Script((0, 0, 0), (10, 1000, 0)).play(Application(HEADRACE, "app", "stateless", "orders"))
+    course = Script((0, 0, 0), (10, 1000, 0)).play(Application(HEADRACE, "app", "stateless", ("orders",)))
     assert course.rate() is None
 
 
@@ -63,7 +63,7 @@ def test_kafka_streams_is_done_when_the_repartition_topic_is_read():
         (0, 0, 0), (1, 500, 0), (2, 1000, 303), (3, 1000, 707), (4, 1000, 1010), (5, 1000, 1010), (6.5, 1000, 1010),
         repartition_end=1012,
     )  # fmt: skip
-    course = script.play(Application(KAFKA_STREAMS, "app", "windows", "orders"))
+    course = script.play(Application(KAFKA_STREAMS, "app", "windows", ("orders",)))
     assert course.end == 4
     assert course.rate() == pytest.approx(1000 * (1 - 303 / 1010) / 2)
 
