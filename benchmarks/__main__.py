@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 from benchmarks import ceiling, driver, growth, idle, latency, recovery, service, tiny
-from benchmarks.contenders.application import AT_LEAST_ONCE, CONTENDERS, HEADRACE
+from benchmarks.contenders.application import AT_LEAST_ONCE, CONTENDERS, HEADRACE, RIVALS
 from benchmarks.display import Display
 from benchmarks.race import WORKLOADS, Size, Workload, compete, load
 from benchmarks.report import Report
@@ -21,7 +21,8 @@ REPORT = Path("build") / "bench.json"
 FULL = Size(records=3_000_000, different=1_000_000, rounds=3)
 # So few records would go in one batch: there have to be some, to see a rate.
 QUICK = Size(records=240_000, different=120_000, rounds=1, batch_records=40_000)
-PARTS = ("race", "guarantees", "latency", "tiny", "growth", "ceiling", "recovery", "idle", "service", "driver")
+RACES = ("race", "rivals", "guarantees")
+PARTS = (*RACES, "latency", "tiny", "growth", "ceiling", "recovery", "idle", "service", "driver")
 GUARANTEE_WORKLOADS = ("stateless", "keys-1k")
 
 
@@ -56,7 +57,7 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 def _measure(stand: Stand, report: Report, parts: tuple[str, ...], options: argparse.Namespace) -> None:
-    if "race" in parts or "guarantees" in parts:
+    if set(RACES) & set(parts):
         _race(stand, report, parts, options)
     if "latency" in parts:
         _latency(stand, report, options)
@@ -90,15 +91,18 @@ def _race(stand: Stand, report: Report, parts: tuple[str, ...], options: argpars
     load(stand, report.size, [workload for workload in chosen if contenders[workload]])
     for workload in chosen:
         if contenders[workload]:
-            report.races.append(compete(stand, report.size, workload, contenders[workload]))
+            rivals = [name for name in RIVALS if "rivals" in parts and name in (options.only or RIVALS)]
+            report.races.append(compete(stand, report.size, workload, contenders[workload], rivals))
 
 
 def _contenders(workload: Workload, parts: tuple[str, ...], options: argparse.Namespace) -> list[str]:
     """Who runs on a workload: those of the race, and both guarantees of Headrace's where they are compared."""
-    contenders = list(options.only or CONTENDERS) if "race" in parts else []
+    chosen = [name for name in CONTENDERS if name in (options.only or CONTENDERS)]
+    contenders = chosen if "race" in parts else []
     if "guarantees" in parts and workload.name in GUARANTEE_WORKLOADS:
         contenders += [name for name in (HEADRACE, AT_LEAST_ONCE) if name not in contenders]
-    return contenders
+    # What rivals write is compared with what Headrace does.
+    return contenders or ([HEADRACE] if "rivals" in parts else [])
 
 
 def _size(options: argparse.Namespace) -> Size:
@@ -117,7 +121,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer records, one round, the race alone")
     parser.add_argument("--part", action="append", choices=PARTS, help="measure this part; all by default")
     parser.add_argument("--workload", action="append", choices=names, help="run this workload; all by default")
-    parser.add_argument("--only", action="append", choices=CONTENDERS, help="let only this contender run")
+    parser.add_argument("--only", action="append", choices=(*CONTENDERS, *RIVALS), help="let only this contender run")
     parser.add_argument("--records", type=int, help="how many records each workload has")
     parser.add_argument("--rounds", type=int, help="how often each contender runs")
     parser.add_argument("--batch-records", type=int, help="how many records a batch of Headrace's has at most")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchmarks.contenders.application import CONTENDERS, HEADRACE, KAFKA_STREAMS, Application
 from benchmarks.contenders.topologies import RESULT_TYPES
@@ -13,6 +13,7 @@ from benchmarks.orders import orders, orders_of_all
 from benchmarks.outcome import Outcome, difference, read_outcome
 from benchmarks.run import Run, run_once
 from benchmarks.stand import Stand
+from headrace.errors import EnvironmentFailed
 
 BY_ORDER = "orders"
 BY_LOCATION = "orders-by-location"
@@ -74,6 +75,14 @@ class Size:
 
 
 @dataclass(frozen=True)
+class Rival:
+    """A rival, once: how it went, and what was wrong with it."""
+
+    run: Run | None
+    problem: str | None
+
+
+@dataclass(frozen=True)
 class Figures:
     """A workload's runs, and whether all of them gave the same result."""
 
@@ -81,6 +90,7 @@ class Figures:
     records: int
     runs: dict[str, list[Run]]
     differences: list[str]
+    rivals: dict[str, Rival] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float | None:
@@ -124,30 +134,47 @@ def load(stand: Stand, size: Size, workloads: Iterable[Workload]) -> None:
             stand.loader.write(PAYMENTS, payments(size.different))
 
 
-def compete(stand: Stand, size: Size, workload: Workload, contenders: Iterable[str] = CONTENDERS) -> Figures:
-    """Lets the contenders run in turn, as often as there are rounds, and compares all they wrote."""
+def compete(
+    stand: Stand, size: Size, workload: Workload, contenders: Iterable[str] = CONTENDERS, rivals: Iterable[str] = ()
+) -> Figures:
+    """Lets the contenders run in turn, as often as there are rounds, then the rivals once; compares all they wrote."""
     contenders = list(contenders)
     runs: dict[str, list[Run]] = {contender: [] for contender in contenders}
     differences: list[str] = []
-    reference: Outcome | None = None
+    reference: Outcome = {}
     for number in range(1, size.rounds + 1):
         for contender in contenders:
             what = f"{workload.name}: {contender}, round {number} of {size.rounds}"
-            name = f"{workload.name}-{contender}-{number}"
-            application = Application(
-                contender, name, workload.topology, workload.sources, batch_records=size.batch_records
-            )
-            run, _ = run_once(stand, size.of(workload), application, what)
+            run, outcome = _run(stand, size, workload, contender, number, what)
             runs[contender].append(run)
-            outcome = _outcome(stand, workload, application)
-            if not outcome:
-                differences.append(f"{what}: there are no results")
-            elif reference is None:
-                reference = outcome
-            elif (found := difference(reference, outcome)) is not None:
+            reference = reference or outcome
+            if (found := _problem(reference, outcome)) is not None:
                 differences.append(f"{what}: {found}")
-            stand.forget(application.application_id)
-    return Figures(workload, size.of(workload), runs, differences)
+    found_rivals = {rival: _rival(stand, size, workload, rival, reference) for rival in rivals}
+    return Figures(workload, size.of(workload), runs, differences, found_rivals)
+
+
+def _rival(stand: Stand, size: Size, workload: Workload, rival: str, reference: Outcome) -> Rival:
+    """One run of a rival; that it fails or differs is a result too."""
+    try:
+        run, outcome = _run(stand, size, workload, rival, 1, f"{workload.name}: {rival}")
+    except (RuntimeError, EnvironmentFailed) as error:
+        return Rival(None, str(error))
+    return Rival(run, _problem(reference, outcome))
+
+
+def _run(stand: Stand, size: Size, workload: Workload, contender: str, number: int, what: str) -> tuple[Run, Outcome]:
+    name = f"{workload.name}-{contender}-{number}"
+    application = Application(contender, name, workload.topology, workload.sources, batch_records=size.batch_records)
+    try:
+        run, _ = run_once(stand, size.of(workload), application, what)
+        return run, _outcome(stand, workload, application)
+    finally:
+        stand.forget(application.application_id)
+
+
+def _problem(reference: Outcome, outcome: Outcome) -> str | None:
+    return difference(reference, outcome) if outcome else "there are no results"
 
 
 def _outcome(stand: Stand, workload: Workload, application: Application) -> Outcome:

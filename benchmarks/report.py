@@ -74,6 +74,7 @@ def _race(figures: Figures) -> dict[str, Any]:
         "ratio_from_start_target": FROM_START_TARGET,
         "runs": {contender: [asdict(run) for run in runs] for contender, runs in figures.runs.items()},
         "differences": figures.differences,
+        "rivals": {rival: asdict(each) for rival, each in figures.rivals.items()},
     }
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from benchmarks.contenders.application import Application
+from benchmarks.contenders.application import PYSPARK, Application
+from benchmarks.contenders.commands import checkpoint_of
 from benchmarks.contenders.running import Running
+from benchmarks.contenders.spark_checkpoint import CheckpointOffsets
 from benchmarks.course import Course
 from benchmarks.offsets import Offsets
 from benchmarks.stand import Stand
@@ -32,7 +34,7 @@ class Run:
 def run_once(stand: Stand, records: int, application: Application, what: str) -> tuple[Run, Course]:
     """Runs one application until it is through with all records, and says how it went."""
     stand.loader.make(application.output)
-    offsets = Offsets(stand.servers, application.application_id)
+    offsets = _positions(stand, application)
     broker_before = stand.broker_usage().cpu_seconds
     with stand.display.task(what, records) as advance, Running(stand, application) as running:
         course = Course(records, application, offsets)
@@ -51,3 +53,10 @@ def run_once(stand: Stand, records: int, application: Application, what: str) ->
     offsets.close()
     peak_mb = max(peak, used.rss_bytes) / 1024**2
     return Run(course.rate(), records / seconds, seconds, used.cpu_seconds, broker, peak_mb), course
+
+
+def _positions(stand: Stand, application: Application) -> Offsets | CheckpointOffsets:
+    offsets = Offsets(stand.servers, application.application_id, application.partitions)
+    if application.contender == PYSPARK:
+        return CheckpointOffsets(checkpoint_of(stand.directory / application.application_id), offsets)
+    return offsets

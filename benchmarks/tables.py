@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from benchmarks import growth, idle, recovery, tiny
-from benchmarks.contenders.application import AT_LEAST_ONCE, CONTENDERS, HEADRACE, KAFKA_STREAMS
+from benchmarks.contenders.application import AT_LEAST_ONCE, CONTENDERS, GUARANTEES, HEADRACE, KAFKA_STREAMS
 from benchmarks.display import Display
 from benchmarks.latency import Latency
 from benchmarks.race import FROM_START_TARGET, Figures
@@ -18,7 +18,7 @@ MISSED = "  missed"
 
 def show(report: Report, display: Display) -> None:
     """Prints a table of each part that was measured."""
-    for part in (_races, _guarantees, _latency, _tiny, _growth, _ceiling, _recovery, _idle, _service, _driver):
+    for part in (_races, _rivals, _guarantees, _latency, _tiny, _growth, _ceiling, _recovery, _idle, _service, _driver):
         lines = part(report)
         if lines:
             display.say()
@@ -88,6 +88,22 @@ def _ratio_line(figures: Figures) -> str:
     ]
     shown = f"{ratio_text(figures.ratio):>8}{target:>8}{ratio_text(figures.ratio_from_start):>14}{FROM_START_TARGET:>8}"
     return f"{figures.workload.name:<24}{shown}" + "".join(f"{MISSED}{name}" for name in missed)
+
+
+def _rivals(report: Report) -> list[str]:
+    head = f"{'rivals':<16}{'contender':<16}{'guarantee':<16}{'records/s':>12}{'from start':>12}{'CPU s':>8}"
+    lines = []
+    for figures in report.races:
+        ours = figures.median(HEADRACE, lambda run: run.rate_from_start)
+        for name, rival in figures.rivals.items():
+            line = f"{figures.workload.name:<16}{name:<16}{GUARANTEES[name]:<16}"
+            if rival.run is not None:
+                run = rival.run
+                line += f"{_number(run.rate):>12}{_number(run.rate_from_start):>12}{run.cpu_seconds:>8,.0f}"
+                if ours is not None:
+                    line += f"{ours / run.rate_from_start:>10.1f}"
+            lines.append(line + (f"  {rival.problem}" if rival.problem else ""))
+    return [f"{head}  Headrace to it, from start", *lines] if lines else []
 
 
 def _guarantees(report: Report) -> list[str]:

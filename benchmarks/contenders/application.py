@@ -13,6 +13,17 @@ KAFKA_STREAMS = "kafka-streams"
 AT_LEAST_ONCE = "headrace-at-least-once"
 CONTENDERS = (HEADRACE, KAFKA_STREAMS)
 """Those of the race; what exactly once costs is seen beside it."""
+QUIX_STREAMS = "quix-streams"
+PYSPARK = "pyspark"
+RIVALS = (QUIX_STREAMS, PYSPARK)
+"""What else there is for Python; each runs with the strongest guarantee it has."""
+GUARANTEES = {
+    HEADRACE: "exactly once",
+    KAFKA_STREAMS: "exactly once",
+    AT_LEAST_ONCE: "at least once",
+    QUIX_STREAMS: "exactly once",
+    PYSPARK: "at least once",
+}
 
 REPARTITION = "by-location"
 """The name of the repartition in the topology that has one."""
@@ -47,4 +58,6 @@ class Application:
         """The topic through which records pass on their way; a shuffle inside a batch is none."""
         if self.contender == KAFKA_STREAMS and self.topology in REPARTITIONED:
             return f"{self.application_id}-{REPARTITION}-repartition"
+        if self.contender == QUIX_STREAMS and self.topology in REPARTITIONED:
+            return f"repartition__{self.application_id}--{self.sources[0]}--{REPARTITION}"
         return None

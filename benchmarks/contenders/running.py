@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 
-from benchmarks.contenders.application import KAFKA_STREAMS, Application
+from benchmarks.contenders.application import Application
+from benchmarks.contenders.commands import command
 from benchmarks.processes import Usage, kill_tree, usage
 from benchmarks.stand import ROOT, Stand
 
@@ -21,12 +21,11 @@ class Running:
         self.application = application
         self.home = stand.directory / application.application_id
         self.home.mkdir(exist_ok=True)
-        self.batches = self.home / "batches.jsonl"
         self._log = self.home / "log.txt"
         with self._log.open("ab") as log:
             self.started = time.monotonic()
             self._process = subprocess.Popen(
-                self._command(stand),
+                command(stand, application, self.home),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -56,19 +55,6 @@ class Running:
         if code is not None:
             end = "\n".join(self._log.read_text(errors="replace").splitlines()[-_LOG_LINES:])
             raise RuntimeError(f"{self.application.application_id} ended with code {code}:\n{end}")
-
-    def _command(self, stand: Stand) -> list[str]:
-        its = self.application
-        state = str(self.home / "state")
-        if its.contender == KAFKA_STREAMS:
-            java, *rest = stand.java
-            names = [its.topology, ",".join(its.sources), its.output, stand.servers, its.application_id, state]
-            return [java, f"-Djava.io.tmpdir={self.home}", *rest, *names, str(os.cpu_count())]
-        command = [sys.executable, "-m", "benchmarks.contenders.headrace_side", "--topology", its.topology]
-        command += ["--sources", *its.sources, "--output", its.output, "--servers", stand.servers]
-        command += ["--application-id", its.application_id, "--state-dir", state, "--guarantee", its.guarantee]
-        command += [] if its.batch_records is None else ["--batch-records", str(its.batch_records)]
-        return [*command, "--batches", str(self.batches)]
 
     def _environment(self) -> dict[str, str]:
         """What it leaves behind when it is killed goes where it will be removed."""
