@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ TO_PAY = "orders-to-pay"
 PAYMENTS = "payments"
 LOCATIONS = 1_000
 FROM_START_TARGET = 1.0
+RIVAL_SECONDS = 600.0
+"""A rival that takes longer is stopped."""
 
 
 @dataclass(frozen=True)
@@ -157,17 +160,25 @@ def compete(
 def _rival(stand: Stand, size: Size, workload: Workload, rival: str, reference: Outcome) -> Rival:
     """One run of a rival; that it fails or differs is a result too."""
     try:
-        run, outcome = _run(stand, size, workload, rival, 1, f"{workload.name}: {rival}")
+        run, outcome = _run(stand, size, workload, rival, 1, f"{workload.name}: {rival}", RIVAL_SECONDS)
     except (RuntimeError, EnvironmentFailed) as error:
         return Rival(None, str(error))
     return Rival(run, _problem(reference, outcome))
 
 
-def _run(stand: Stand, size: Size, workload: Workload, contender: str, number: int, what: str) -> tuple[Run, Outcome]:
+def _run(
+    stand: Stand,
+    size: Size,
+    workload: Workload,
+    contender: str,
+    number: int,
+    what: str,
+    limit_seconds: float = math.inf,
+) -> tuple[Run, Outcome]:
     name = f"{workload.name}-{contender}-{number}"
     application = Application(contender, name, workload.topology, workload.sources, batch_records=size.batch_records)
     try:
-        run, _ = run_once(stand, size.of(workload), application, what)
+        run, _ = run_once(stand, size.of(workload), application, what, limit_seconds)
         return run, _outcome(stand, workload, application)
     finally:
         stand.forget(application.application_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -31,8 +32,10 @@ class Run:
     peak_mb: float
 
 
-def run_once(stand: Stand, records: int, application: Application, what: str) -> tuple[Run, Course]:
-    """Runs one application until it is through with all records, and says how it went."""
+def run_once(
+    stand: Stand, records: int, application: Application, what: str, limit_seconds: float = math.inf
+) -> tuple[Run, Course]:
+    """Runs one application until it is through with all records; RuntimeError if it takes longer than the limit."""
     stand.loader.make(application.output)
     offsets = _positions(stand, application)
     broker_before = stand.broker_usage().cpu_seconds
@@ -42,6 +45,8 @@ def run_once(stand: Stand, records: int, application: Application, what: str) ->
         next_usage = 0.0
         while not course.is_over:
             now = course.sample()
+            if now - running.started > limit_seconds:
+                raise RuntimeError(f"stopped after {limit_seconds:.0f} s, {course.done:,} of {records:,} records done")
             if now >= next_usage:
                 peak = max(peak, running.usage().rss_bytes)
                 next_usage = now + _USAGE_SECONDS

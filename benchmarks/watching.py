@@ -42,6 +42,7 @@ class Watcher:
         arguments = (servers, topic, starts, self._counts, ready, self._stopped, theirs)
         self._process = spawn.Process(target=_watch, args=arguments, daemon=True)
         self._process.start()
+        theirs.close()  # so that a reader that fails is not waited for
         if not ready.wait(_READY_SECONDS):
             raise RuntimeError(f"The reader of {topic} was not ready within {_READY_SECONDS:.0f} seconds.")
 
@@ -93,8 +94,11 @@ def _watch(
         messages = [] if message is None else [message, *consumer.consume(_CHUNK, timeout=0)]
         at = time.monotonic()
         for message in messages:
-            if message.error() is not None:
-                raise KafkaException(message.error())
+            error = message.error()
+            if error is not None:
+                if error.retriable():
+                    continue
+                raise KafkaException(error)
             arrivals.append(Arrival(at, message.partition(), message.key(), message.value()))
             counts[message.partition()] += 1
     consumer.close()

@@ -59,7 +59,8 @@ def test_ratios_are_those_of_the_medians_of_the_rounds():
     }
     latency = Latency(case, rounds)
     assert case.name == "keys-1k-200-64p"
-    assert (latency.p50_ratio, latency.p99_ratio) == (pytest.approx(1.1), pytest.approx(2.0))
+    assert latency.p50_ratio == pytest.approx(1.1)
+    assert latency.p99_ratio == pytest.approx(2.0)
     assert Latency(case, {"headrace": rounds["headrace"]}).p50_ratio is None
 
 
