@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
-from benchmarks import ceiling, driver, growth, idle, latency, recovery, service, tiny
-from benchmarks.contenders.application import AT_LEAST_ONCE, CONTENDERS, HEADRACE, RIVALS
+from benchmarks import ceiling, driver, growth, latency, recovery
+from benchmarks.contenders.application import CONTENDERS, RIVALS
 from benchmarks.display import Display
-from benchmarks.race import WORKLOADS, Size, Workload, compete, load
+from benchmarks.parts import PARTS, RACES, SINGLE, Measure, race
+from benchmarks.race import WORKLOADS, Size
 from benchmarks.report import Report
-from benchmarks.stand import Stand, set_up
+from benchmarks.stand import set_up
 from benchmarks.tables import last_lines, show
 
 REPORT = Path("build") / "bench.json"
@@ -21,88 +24,48 @@ REPORT = Path("build") / "bench.json"
 FULL = Size(records=3_000_000, different=1_000_000, rounds=3)
 # So few records would go in one batch: there have to be some, to see a rate.
 QUICK = Size(records=240_000, different=120_000, rounds=1, batch_records=40_000)
-RACES = ("race", "rivals", "guarantees")
-PARTS = (*RACES, "latency", "tiny", "growth", "ceiling", "recovery", "idle", "service", "driver")
-GUARANTEE_WORKLOADS = ("stateless", "keys-1k")
 
 
 def main() -> int:
-    """Measures what was asked for; 1 if results differ."""
+    """Measures what was asked for; 1 if results differ, or something could not be measured."""
     options = _options()
     signal.signal(signal.SIGTERM, _leave)
     display = Display()
     report = Report(_size(options))
     parts = options.part or (("race",) if options.quick else PARTS)
-    if set(parts) - {"driver"}:
+    if chosen := _chosen(parts):
         with set_up(display) as stand:
-            _measure(stand, report, parts, options)
+            for name, measure in chosen:
+                with report.attempt(name):
+                    measure(stand, report, options)
+                report.write(options.report)
     if "driver" in parts:
         for workload in driver.WORKLOADS:
             with display.task(f"The test driver: {workload.name}"):
                 report.driver.append((workload, driver.measure(workload)))
-    report.write(options.report)
+        report.write(options.report)
     show(report, display)
     display.say(f"\nwritten to {options.report}")
     for difference in report.differences:
         print(f"results differ: {difference}", file=sys.stderr)
+    for failure in report.failures:
+        print(f"not measured: {failure}", file=sys.stderr)
     sys.stderr.flush()
     for line in last_lines(report):
         print(line, flush=True)
-    return 1 if report.differences else 0
+    return 1 if report.differences or report.failures else 0
+
+
+def _chosen(parts: Sequence[str]) -> list[tuple[str, Measure]]:
+    """The parts that need Kafka, in order; those that race are one."""
+    racing = [name for name in RACES if name in parts]
+    chosen: list[tuple[str, Measure]] = [(name, SINGLE[name]) for name in SINGLE if name in parts]
+    return [(", ".join(racing), partial(race, parts=racing)), *chosen] if racing else chosen
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
     """Ends as if by itself, so that contenders and broker end too."""
     sys.exit(128 + number)
-
-
-def _measure(stand: Stand, report: Report, parts: tuple[str, ...], options: argparse.Namespace) -> None:
-    if set(RACES) & set(parts):
-        _race(stand, report, parts, options)
-    if "latency" in parts:
-        _latency(stand, report, options)
-    if "tiny" in parts:
-        for case in tiny.CASES:
-            report.tiny.append(tiny.measure(stand, case, options.batches))
-    if "growth" in parts:
-        report.growth.append(growth.of_records(stand, options.growth_records))
-        report.growth.append(growth.of_partitions(stand))
-        report.growth.append(growth.of_keys(stand, options.growth_keys))
-    if "ceiling" in parts:
-        report.ceiling.append(ceiling.measure(stand, options.ceiling_records))
-    if "recovery" in parts:
-        report.recovery.append(recovery.measure(stand, options.recovery_keys, options.rounds or recovery.ROUNDS))
-    if "idle" in parts:
-        report.idle.extend(idle.measure(stand, options.seconds))
-    if "service" in parts:
-        report.service.extend(service.measure(stand))
-
-
-def _latency(stand: Stand, report: Report, options: argparse.Namespace) -> None:
-    contenders, rounds = options.only or CONTENDERS, options.rounds or latency.ROUNDS
-    for case in latency.CASES:
-        if case.workload in (options.workload or [case.workload]):
-            report.latency.append(latency.measure(stand, case, rounds, options.seconds, contenders))
-
-
-def _race(stand: Stand, report: Report, parts: tuple[str, ...], options: argparse.Namespace) -> None:
-    chosen = [each for each in WORKLOADS if each.name in (options.workload or [each.name])]
-    contenders = {workload: _contenders(workload, parts, options) for workload in chosen}
-    load(stand, report.size, [workload for workload in chosen if contenders[workload]])
-    for workload in chosen:
-        if contenders[workload]:
-            rivals = [name for name in RIVALS if "rivals" in parts and name in (options.only or RIVALS)]
-            report.races.append(compete(stand, report.size, workload, contenders[workload], rivals))
-
-
-def _contenders(workload: Workload, parts: tuple[str, ...], options: argparse.Namespace) -> list[str]:
-    """Who runs on a workload: those of the race, and both guarantees of Headrace's where they are compared."""
-    chosen = [name for name in CONTENDERS if name in (options.only or CONTENDERS)]
-    contenders = chosen if "race" in parts else []
-    if "guarantees" in parts and workload.name in GUARANTEE_WORKLOADS:
-        contenders += [name for name in (HEADRACE, AT_LEAST_ONCE) if name not in contenders]
-    # What rivals write is compared with what Headrace does.
-    return contenders or ([HEADRACE] if "rivals" in parts else [])
 
 
 def _size(options: argparse.Namespace) -> Size:

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from confluent_kafka.admin import AdminClient
 
@@ -56,7 +56,7 @@ class Case:
         return f"{'kept' if self.disk_kept else 'lost'}{'-at-once' if self.at_once else ''}"
 
 
-CASES = tuple(Case(kept, at_once) for at_once in (False, True) for kept in (True, False))
+CASES = tuple(Case(kept, at_once) for kept in (True, False) for at_once in (False, True))
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,8 @@ class Recovery:
 
     keys: int
     restarts: dict[Case, dict[str, list[Restart]]]
+    problems: list[str] = field(default_factory=list)
+    """Who did not come back, and why."""
 
     def first_seconds(self, case: Case, contender: str) -> float | None:
         """The time to the first result, the median over the rounds."""
@@ -109,8 +111,11 @@ def measure(stand: Stand, keys: int, rounds: int) -> Recovery:
     for number in range(1, rounds + 1):
         for contender in CONTENDERS:
             application = Application(contender, f"recovery-{contender}-{number}", "totals", (_SOURCE,))
-            for case, restart in _restarts(stand, application, keys):
-                recovery.restarts[case][contender].append(restart)
+            try:
+                for case, restart in _restarts(stand, application, keys):
+                    recovery.restarts[case][contender].append(restart)
+            except RuntimeError as error:
+                recovery.problems.append(str(error))
             stand.forget(application.application_id)
     return recovery
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from confluent_kafka import KafkaException
 
 from benchmarks.ceiling import Ceiling
 from benchmarks.driver import Workload as DriverWorkload
@@ -18,6 +22,7 @@ from benchmarks.race import FROM_START_TARGET, Figures, Size
 from benchmarks.recovery import Recovery
 from benchmarks.service import Figure
 from benchmarks.tiny import Tiny
+from headrace.errors import HeadraceError
 
 
 @dataclass
@@ -34,11 +39,21 @@ class Report:
     idle: list[Idle] = field(default_factory=list)
     service: list[Figure] = field(default_factory=list)
     driver: list[tuple[DriverWorkload, float]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    """What could not be measured, and why."""
 
     @property
     def differences(self) -> list[str]:
         """Where results differ."""
         return [difference for figures in self.races for difference in figures.differences]
+
+    @contextmanager
+    def attempt(self, name: str) -> Iterator[None]:
+        """Notes that something could not be measured, and goes on: the rest takes hours."""
+        try:
+            yield
+        except (RuntimeError, KafkaException, HeadraceError) as error:
+            self.failures.append(f"{name}: {error}")
 
     def write(self, path: Path) -> None:
         """Writes it as JSON."""
@@ -61,6 +76,7 @@ class Report:
                 workload.name: {"records_per_second": round(rate), "target": workload.target}
                 for workload, rate in self.driver
             },
+            "failures": self.failures,
         }
 
 
@@ -86,6 +102,7 @@ def _recovery(recovery: Recovery) -> dict[str, Any]:
     return {
         "keys": recovery.keys,
         "rebuild_rate_per_core": recovery.rebuild_rate,
+        "problems": recovery.problems,
         "cases": {
             case.name: {
                 "ratio": recovery.ratio(case),
