@@ -66,7 +66,9 @@ def _ceiling(stand: Stand, report: Report, options: argparse.Namespace) -> None:
 
 def _recovery(stand: Stand, report: Report, options: argparse.Namespace) -> None:
     rounds = options.rounds or recovery.ROUNDS
-    report.recovery.append(recovery.measure(stand, options.recovery_keys, rounds))
+    measured = recovery.measure(stand, options.recovery_keys, rounds)
+    report.recovery.append(measured)
+    report.failures += [f"recovery: {problem}" for problem in measured.problems]
 
 
 def _idle(stand: Stand, report: Report, options: argparse.Namespace) -> None:

@@ -102,7 +102,6 @@ def _recovery(recovery: Recovery) -> dict[str, Any]:
     return {
         "keys": recovery.keys,
         "rebuild_rate_per_core": recovery.rebuild_rate,
-        "problems": recovery.problems,
         "cases": {
             case.name: {
                 "ratio": recovery.ratio(case),

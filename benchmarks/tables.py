@@ -164,7 +164,6 @@ def _recovery(report: Report) -> list[str]:
             missed = MISSED if ratio is None or ratio > recovery.LIMIT else ""
             shown = "".join(f"{cell:>20}" for cell in cells)
             lines.append(f"{case.name:<24}{shown}{ratio_text(ratio):>8}{recovery.LIMIT:>8}{missed}")
-        lines += each.problems
         rate, target = each.rebuild_rate, recovery.REBUILD_TARGET
         missed = MISSED if rate is None or rate < target else ""
         lines.append(f"{'rebuild, records/s a core':<28}{_number(rate):>12}{target:>12,}{missed}")
