@@ -52,6 +52,11 @@ class Course:
         """When the last commit was seen."""
         return self._changes[-1][0]
 
+    @property
+    def through(self) -> int:
+        """How many records it is through with, all the way; about so many, as long as it is not over."""
+        return self._records if self.is_over else self._changes[-1][1]
+
     def sample(self) -> float:
         """Looks how far it is now; the time of it."""
         self._source_done = sum(sum(self._offsets.committed(source)) for source in self._sources)
@@ -76,7 +81,7 @@ class Course:
         final = self._changes[-1][1]
         for at, position in self._changes[:-1]:
             if position >= _FIRST_PART * final:
-                return (1 - position / final) * self._records / (self.end - at)
+                return (1 - position / final) * self.through / (self.end - at)
         return None
 
     def micros_between(self, begin: float, end: float) -> float | None:

@@ -150,7 +150,7 @@ def compete(
             what = f"{workload.name}: {contender}, round {number} of {size.rounds}"
             run, outcome = _run(stand, size, workload, contender, number, what)
             runs[contender].append(run)
-            reference = reference or outcome
+            reference = reference or outcome or {}
             if (found := _problem(reference, outcome)) is not None:
                 differences.append(f"{what}: {found}")
     found_rivals = {rival: _rival(stand, size, workload, rival, reference) for rival in rivals}
@@ -163,6 +163,8 @@ def _rival(stand: Stand, size: Size, workload: Workload, rival: str, reference: 
         run, outcome = _run(stand, size, workload, rival, 1, f"{workload.name}: {rival}", RIVAL_SECONDS)
     except (RuntimeError, EnvironmentFailed) as error:
         return Rival(None, str(error))
+    if outcome is None:
+        return Rival(run, f"stopped after {RIVAL_SECONDS:.0f} s; results not compared")
     return Rival(run, _problem(reference, outcome))
 
 
@@ -174,17 +176,18 @@ def _run(
     number: int,
     what: str,
     limit_seconds: float = math.inf,
-) -> tuple[Run, Outcome]:
+) -> tuple[Run, Outcome | None]:
+    """How it went and what it wrote; None if it was stopped before it was through."""
     name = f"{workload.name}-{contender}-{number}"
     application = Application(contender, name, workload.topology, workload.sources, batch_records=size.batch_records)
     try:
-        run, _ = run_once(stand, size.of(workload), application, what, limit_seconds)
-        return run, _outcome(stand, workload, application)
+        run, course = run_once(stand, size.of(workload), application, what, limit_seconds)
+        return run, _outcome(stand, workload, application) if course.is_over else None
     finally:
         stand.forget(application.application_id)
 
 
-def _problem(reference: Outcome, outcome: Outcome) -> str | None:
+def _problem(reference: Outcome, outcome: Outcome | None) -> str | None:
     return difference(reference, outcome) if outcome else "there are no results"
 
 

@@ -91,19 +91,25 @@ def _ratio_line(figures: Figures) -> str:
 
 
 def _rivals(report: Report) -> list[str]:
-    head = f"{'rivals':<16}{'contender':<16}{'guarantee':<16}{'records/s':>12}{'from start':>12}{'CPU s':>8}"
     lines = []
     for figures in report.races:
-        ours = figures.median(HEADRACE, lambda run: run.rate_from_start)
         for name, rival in figures.rivals.items():
             line = f"{figures.workload.name:<16}{name:<16}{GUARANTEES[name]:<16}"
             if rival.run is not None:
-                run = rival.run
-                line += f"{_number(run.rate):>12}{_number(run.rate_from_start):>12}{run.cpu_seconds:>8,.0f}"
-                if ours is not None:
-                    line += f"{ours / run.rate_from_start:>10.1f}"
+                rates = f"{_number(rival.run.rate):>12}{_number(rival.run.rate_from_start):>12}"
+                line += f"{rates}{rival.run.cpu_seconds:>8,.0f}{_times(figures, rival.run):>10}"
             lines.append(line + (f"  {rival.problem}" if rival.problem else ""))
-    return [f"{head}  Headrace to it, from start", *lines] if lines else []
+    head = f"{'rivals, once':<16}{'contender':<16}{'guarantee':<16}{'records/s':>12}{'from start':>12}{'CPU s':>8}"
+    return [f"{head}{'Headrace':>10}", *lines] if lines else []
+
+
+def _times(figures: Figures, rival: Run) -> str:
+    """How many times as fast Headrace is, from the start where there is no rate after the first quarter."""
+    ours = figures.median(HEADRACE, lambda run: run.rate)
+    if ours is not None and rival.rate is not None:
+        return f"{ours / rival.rate:.1f} ×"
+    ours = figures.median(HEADRACE, lambda run: run.rate_from_start)
+    return "-" if ours is None or not rival.rate_from_start else f"{ours / rival.rate_from_start:.1f} ×"
 
 
 def _guarantees(report: Report) -> list[str]:

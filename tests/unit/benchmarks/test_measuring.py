@@ -42,13 +42,13 @@ class Script:
     def clock(self) -> float:
         return self._steps[self._step][0]
 
-    def play(self, application: Application) -> Course:
+    def play(self, application: Application, stopped: bool = False) -> Course:
         course = Course(1000, application, self, self.clock)
         for step in range(len(self._steps)):
             assert not course.is_over
             self._step = step
             course.sample()
-        assert course.is_over
+        assert course.is_over is not stopped
         return course
 
 
@@ -57,6 +57,13 @@ def test_the_rate_is_that_after_the_first_quarter():
     course = script.play(Application(HEADRACE, "app", "stateless", ("orders",)))
     assert course.rate() == pytest.approx(600 / 3)
     assert course.end == 15
+
+
+def test_a_run_that_is_stopped_has_the_rate_of_what_is_done():
+    script = Script((0, 0, 0), (10, 200, 0), (12, 400, 0), (14, 700, 0))
+    course = script.play(Application(HEADRACE, "app", "stateless", ("orders",)), stopped=True)
+    assert course.rate() == pytest.approx(500 / 4)
+    assert course.through == 700
 
 
 def test_one_commit_for_everything_gives_no_rate():
