@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from benchmarks.percentiles import percentile
+
 _SECONDS = 120.0
 """No round of questions takes longer."""
 _HEAD_END = b"\r\n\r\n"
@@ -42,7 +44,7 @@ class Answered:
     @property
     def p99_ms(self) -> float:
         """What 99 of 100 answers took at most."""
-        return sorted(self.latencies)[int(len(self.latencies) * 0.99)] * 1000
+        return percentile(self.latencies, 0.99) * 1000
 
 
 def ask(address: str, questions: Sequence[Question], connections: int) -> Answered:

@@ -27,7 +27,8 @@ _SETTLING = (
 class Offsets:
     """The committed offsets of a group, by topic and partition."""
 
-    def __init__(self, servers: str, group: str) -> None:
+    def __init__(self, servers: str, group: str, partitions: int = PARTITIONS) -> None:
+        self._count = partitions
         # An offset in a transaction that is still open is not waited for: it does not count yet.
         self._consumer = Consumer(
             {
@@ -41,23 +42,22 @@ class Offsets:
 
     def committed(self, topic: str) -> list[int]:
         """The offset of each partition up to which the group is through."""
-        found = _ask(lambda: self._consumer.committed(_partitions(topic), timeout=_TIMEOUT))
+        found = _ask(lambda: self._consumer.committed(self._partitions(topic), timeout=_TIMEOUT))
         return [max(0, partition.offset) for partition in found]
 
     def ends(self, topic: str) -> list[int]:
         """The end of each partition, open transactions included."""
-        return [_ask(partial(self._end, partition)) for partition in _partitions(topic)]
+        return [_ask(partial(self._end, partition)) for partition in self._partitions(topic)]
 
     def close(self) -> None:
         """Lets go of the connection."""
         self._consumer.close()
 
+    def _partitions(self, topic: str) -> list[TopicPartition]:
+        return [TopicPartition(topic, number) for number in range(self._count)]
+
     def _end(self, partition: TopicPartition) -> int:
         return self._consumer.get_watermark_offsets(partition, timeout=_TIMEOUT)[1]
-
-
-def _partitions(topic: str) -> list[TopicPartition]:
-    return [TopicPartition(topic, number) for number in range(PARTITIONS)]
 
 
 def _ask(question: Callable[[], _T]) -> _T:

@@ -20,7 +20,7 @@ _CHUNK = 10_000
 _SHOWN = 3
 
 
-def read_outcome(servers: str, topic: str, of: type, last_only: bool, told: Callable[[int], None]) -> Outcome:
+def read_outcome(servers: str, topic: str, of: Any, last_only: bool, told: Callable[[int], None]) -> Outcome:
     """What is committed in a topic: all values of each key, or the last one, decoded as the type."""
     decode = msgspec.json.Decoder(of).decode
     consumer = _consumer(servers, "read_committed")

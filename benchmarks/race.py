@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from benchmarks.course import Course
-from benchmarks.offsets import Offsets
+from benchmarks.contenders.application import CONTENDERS, HEADRACE, KAFKA_STREAMS, Application
+from benchmarks.contenders.topologies import RESULT_TYPES
+from benchmarks.joined import payments, stores
 from benchmarks.orders import orders, orders_of_all
 from benchmarks.outcome import Outcome, difference, read_outcome
-from benchmarks.stand import CONTENDERS, HEADRACE, KAFKA_STREAMS, Application, Running, Stand
-from benchmarks.topologies import Revenue, Total
+from benchmarks.run import Run, run_once
+from benchmarks.stand import Stand
+from headrace.errors import EnvironmentFailed
 
 BY_ORDER = "orders"
 BY_LOCATION = "orders-by-location"
 ALL_DIFFERENT = "orders-all-different"
+BY_STORE = "orders-by-store"
+STORES = "stores"
+TO_PAY = "orders-to-pay"
+PAYMENTS = "payments"
 LOCATIONS = 1_000
-FROM_START_TARGET = 0.7
-
-_SAMPLE_SECONDS = 0.1
-_USAGE_SECONDS = 0.5
+FROM_START_TARGET = 1.0
+RIVAL_SECONDS = 600.0
+"""A rival that takes longer is stopped."""
 
 
 @dataclass(frozen=True)
@@ -30,20 +35,22 @@ class Workload:
 
     name: str
     topology: str
-    source: str
+    sources: tuple[str, ...]
     target: float
 
     @property
-    def stateful(self) -> bool:
+    def last_only(self) -> bool:
         """Whether only the last value of a key counts: those before it depend on when caches are flushed."""
-        return self.topology != "stateless"
+        return self.topology in ("totals", "windows")
 
 
 WORKLOADS = (
-    Workload("stateless", "stateless", BY_ORDER, 1.2),
-    Workload("keys-1k", "totals", BY_LOCATION, 1.3),
-    Workload("keys-1m", "totals", ALL_DIFFERENT, 1.5),
-    Workload("windows", "windows", BY_ORDER, 1.5),
+    Workload("stateless", "stateless", (BY_ORDER,), 1.8),
+    Workload("keys-1k", "totals", (BY_LOCATION,), 2.0),
+    Workload("keys-1m", "totals", (ALL_DIFFERENT,), 2.0),
+    Workload("windows", "windows", (BY_ORDER,), 2.0),
+    Workload("table-join", "table-join", (BY_STORE, STORES), 1.5),
+    Workload("stream-join", "stream-join", (TO_PAY, PAYMENTS), 1.5),
 )
 
 
@@ -53,28 +60,29 @@ class Size:
 
     records: int
     different: int
-    """Records of the workload in which each has a key of its own."""
+    """Records of the workload in which each has a key of its own, and orders that are paid."""
     rounds: int
+    stores: int = 100_000
+    """Rows of the table that orders are joined with."""
     batch_records: int | None = None
     """How many records a batch of Headrace's has at most; None is its default."""
 
     def of(self, workload: Workload) -> int:
-        """How many records the workload has."""
-        return self.different if workload.source == ALL_DIFFERENT else self.records
+        """How many records the workload has, in all topics it reads."""
+        return sum(self._in(topic) for topic in workload.sources)
+
+    def _in(self, topic: str) -> int:
+        if topic == STORES:
+            return self.stores
+        return self.different if topic in (ALL_DIFFERENT, TO_PAY, PAYMENTS) else self.records
 
 
 @dataclass(frozen=True)
-class Run:
-    """One contender, once."""
+class Rival:
+    """A rival, once: how it went, and what was wrong with it."""
 
-    rate: float | None
-    """Records a second after the first quarter; None if there was no commit between that and the end."""
-    rate_from_start: float
-    """Records a second from the start of the process."""
-    seconds: float
-    cpu_seconds: float
-    broker_cpu_seconds: float
-    peak_mb: float
+    run: Run | None
+    problem: str | None
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,7 @@ class Figures:
     records: int
     runs: dict[str, list[Run]]
     differences: list[str]
+    rivals: dict[str, Rival] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float | None:
@@ -109,62 +118,80 @@ class Figures:
 
 def load(stand: Stand, size: Size, workloads: Iterable[Workload]) -> None:
     """Fills the topics that the workloads read."""
-    sources = {workload.source for workload in workloads}
-    stand.loader.make(*sorted(sources))
-    by_order, by_location = (topic if topic in sources else None for topic in (BY_ORDER, BY_LOCATION))
+    needed = {source for workload in workloads for source in workload.sources}
+    stand.loader.make(*sorted(needed))
+    by_order, by_location = (topic if topic in needed else None for topic in (BY_ORDER, BY_LOCATION))
     if by_order or by_location:
         with stand.display.task("Writing the orders", size.records) as advance:
             stand.loader.load(orders(size.records, LOCATIONS), by_order, by_location, advance)
-    if ALL_DIFFERENT in sources:
+    if ALL_DIFFERENT in needed:
         with stand.display.task("Writing orders that all have different keys", size.different) as advance:
             stand.loader.load(orders_of_all(size.different), None, ALL_DIFFERENT, advance)
+    if STORES in needed:
+        with stand.display.task(f"Writing {size.stores:,} stores and their orders", size.records) as advance:
+            stand.loader.write(STORES, stores(size.stores))
+            stand.loader.load(orders(size.records, size.stores), None, BY_STORE, advance)
+    if PAYMENTS in needed:
+        with stand.display.task("Writing orders and their payments", size.different) as advance:
+            stand.loader.load(orders(size.different, LOCATIONS), TO_PAY, None, advance)
+            stand.loader.write(PAYMENTS, payments(size.different))
 
 
-def compete(stand: Stand, size: Size, workload: Workload, contenders: Iterable[str] = CONTENDERS) -> Figures:
-    """Lets the contenders run in turn, as often as there are rounds, and compares all they wrote."""
+def compete(
+    stand: Stand, size: Size, workload: Workload, contenders: Iterable[str] = CONTENDERS, rivals: Iterable[str] = ()
+) -> Figures:
+    """Lets the contenders run in turn, as often as there are rounds, then the rivals once; compares all they wrote."""
     contenders = list(contenders)
     runs: dict[str, list[Run]] = {contender: [] for contender in contenders}
     differences: list[str] = []
-    reference: Outcome | None = None
+    reference: Outcome = {}
     for number in range(1, size.rounds + 1):
         for contender in contenders:
             what = f"{workload.name}: {contender}, round {number} of {size.rounds}"
-            name = f"{workload.name}-{contender}-{number}"
-            application = Application(contender, name, workload.topology, workload.source, size.batch_records)
-            runs[contender].append(run_once(stand, size.of(workload), application, what))
-            outcome = _outcome(stand, workload, application)
-            if reference is None:
-                reference = outcome
-            elif (found := difference(reference, outcome)) is not None:
+            run, outcome = _run(stand, size, workload, contender, number, what)
+            runs[contender].append(run)
+            reference = reference or outcome or {}
+            if (found := _problem(reference, outcome)) is not None:
                 differences.append(f"{what}: {found}")
-            stand.forget(application.application_id)
-    return Figures(workload, size.of(workload), runs, differences)
+    found_rivals = {rival: _rival(stand, size, workload, rival, reference) for rival in rivals}
+    return Figures(workload, size.of(workload), runs, differences, found_rivals)
 
 
-def run_once(stand: Stand, records: int, application: Application, what: str) -> Run:
-    """Runs one application until it is through with all records."""
-    stand.loader.make(application.output)
-    offsets = Offsets(stand.servers, application.application_id)
-    broker_before = stand.broker_usage().cpu_seconds
-    with stand.display.task(what, records) as advance, Running(stand, application) as running:
-        course = Course(records, application, offsets)
-        peak = 0
-        next_usage = 0.0
-        while not course.is_over:
-            now = course.sample()
-            if now >= next_usage:
-                peak = max(peak, running.usage().rss_bytes)
-                next_usage = now + _USAGE_SECONDS
-                advance(course.done)
-            time.sleep(_SAMPLE_SECONDS)
-        used = running.usage()
-        broker = stand.broker_usage().cpu_seconds - broker_before
-        seconds = course.end - running.started
-    offsets.close()
-    return Run(course.rate(), records / seconds, seconds, used.cpu_seconds, broker, max(peak, used.rss_bytes) / 1024**2)
+def _rival(stand: Stand, size: Size, workload: Workload, rival: str, reference: Outcome) -> Rival:
+    """One run of a rival; that it fails or differs is a result too."""
+    try:
+        run, outcome = _run(stand, size, workload, rival, 1, f"{workload.name}: {rival}", RIVAL_SECONDS)
+    except (RuntimeError, EnvironmentFailed) as error:
+        return Rival(None, str(error))
+    if outcome is None:
+        return Rival(run, f"stopped after {RIVAL_SECONDS:.0f} s; results not compared")
+    return Rival(run, _problem(reference, outcome))
+
+
+def _run(
+    stand: Stand,
+    size: Size,
+    workload: Workload,
+    contender: str,
+    number: int,
+    what: str,
+    limit_seconds: float = math.inf,
+) -> tuple[Run, Outcome | None]:
+    """How it went and what it wrote; None if it was stopped before it was through."""
+    name = f"{workload.name}-{contender}-{number}"
+    application = Application(contender, name, workload.topology, workload.sources, batch_records=size.batch_records)
+    try:
+        run, course = run_once(stand, size.of(workload), application, what, limit_seconds)
+        return run, _outcome(stand, workload, application) if course.is_over else None
+    finally:
+        stand.forget(application.application_id)
+
+
+def _problem(reference: Outcome, outcome: Outcome | None) -> str | None:
+    return difference(reference, outcome) if outcome else "there are no results"
 
 
 def _outcome(stand: Stand, workload: Workload, application: Application) -> Outcome:
-    of = Total if workload.stateful else Revenue
+    of = RESULT_TYPES[workload.topology]
     with stand.display.task(f"{application.application_id}: reading what it wrote") as advance:
-        return read_outcome(stand.servers, application.output, of, workload.stateful, advance)
+        return read_outcome(stand.servers, application.output, of, workload.last_only, advance)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.topologies import totals
+from benchmarks.contenders.topologies import totals
 
 STORE = "totals"
 

@@ -14,8 +14,8 @@ from datetime import timedelta
 
 import msgspec
 
+from benchmarks.contenders.topologies import ORDER, TEXT, Order, stateless, totals, windows
 from benchmarks.orders import orders, orders_of_all
-from benchmarks.topologies import ORDER, TEXT, Order, stateless, totals, windows
 from headrace import (
     Consumed,
     Joined,

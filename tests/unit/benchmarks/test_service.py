@@ -14,6 +14,7 @@ from benchmarks.asking import Answered, Question, ask
 from benchmarks.race import Size
 from benchmarks.report import Report
 from benchmarks.service import Figure
+from benchmarks.tables import show
 
 
 class Echo(BaseHTTPRequestHandler):
@@ -76,7 +77,16 @@ def test_targets_are_met_or_missed(capsys: pytest.CaptureFixture[str]) -> None:
         Figure("short enough", 20, "ms", 20, is_limit=True),
         Figure("too long", 20.1, "ms", 20, is_limit=True),
     ]
-    report.show(Display())
+    show(report, Display())
     lines = capsys.readouterr().out.splitlines()
     missed = {line.split("  ")[0] for line in lines if line.endswith("missed")}
     assert missed == {"too slow", "too long"}
+
+
+def test_what_could_not_be_measured_is_noted_and_the_rest_goes_on() -> None:
+    report = Report(Size(records=1, different=1, rounds=1))
+    with report.attempt("latency"):
+        raise RuntimeError("nothing was committed")
+    with pytest.raises(AssertionError), report.attempt("tiny"):
+        raise AssertionError
+    assert report.failures == ["latency: nothing was committed"]

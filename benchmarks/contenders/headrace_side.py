@@ -6,18 +6,15 @@ import argparse
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from benchmarks.topologies import TOPOLOGIES
+from benchmarks.contenders.topologies import TOPOLOGIES
 from headrace import Streams, StreamsConfig
-
-if TYPE_CHECKING:
-    from headrace.spark.query import BatchProgress
 
 
 def main() -> None:
     options = _options()
-    topology = TOPOLOGIES[options.topology](options.source, options.output)
+    topology = TOPOLOGIES[options.topology](*options.sources, options.output)
     config = StreamsConfig(
         application_id=options.application_id,
         bootstrap_servers=options.servers,
@@ -28,7 +25,7 @@ def main() -> None:
     app = Streams(topology, config)
     with Path(options.batches).open("w", buffering=1) as batches:
 
-        def note(progress: BatchProgress) -> None:
+        def note(progress: Any) -> None:
             facts = {"time": time.time(), "records": progress.records, "seconds": round(progress.seconds, 4)}
             batches.write(json.dumps(facts) + "\n")
 
@@ -39,7 +36,8 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    for name in ("--topology", "--source", "--output", "--servers", "--application-id", "--state-dir", "--batches"):
+    parser.add_argument("--sources", required=True, nargs="+")
+    for name in ("--topology", "--output", "--servers", "--application-id", "--state-dir", "--batches"):
         parser.add_argument(name, required=True)
     parser.add_argument("--guarantee", default=StreamsConfig.processing_guarantee)
     parser.add_argument("--batch-records", type=int)

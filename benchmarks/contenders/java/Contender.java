@@ -17,9 +17,13 @@ import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.JoinWindows;
+import org.apache.kafka.streams.kstream.Joined;
 import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
 import org.apache.kafka.streams.state.KeyValueStore;
@@ -41,16 +45,30 @@ public final class Contender {
 
     public record Total(long count, double revenue) {}
 
+    public record Store(String city, String region) {}
+
+    public record Placed(String orderId, double finalAmount, String city, String region) {}
+
+    public record Payment(String orderId, String method, double amount) {}
+
+    public record Paid(String locationId, double finalAmount, String method, double amount) {}
+
     private static final Duration WINDOW = Duration.ofSeconds(15);
     private static final Duration GRACE = Duration.ofDays(1);
+    private static final Duration PAID_WITHIN = Duration.ofSeconds(5);
+    private static final Duration PAYMENT_GRACE = Duration.ofMinutes(1);
     private static final Serde<String> TEXT = Serdes.String();
     private static final Serde<Order> ORDER = json(Order.class);
     private static final Serde<Revenue> REVENUE = json(Revenue.class);
     private static final Serde<Total> TOTAL = json(Total.class);
+    private static final Serde<Store> STORE = json(Store.class);
+    private static final Serde<Placed> PLACED = json(Placed.class);
+    private static final Serde<Payment> PAYMENT = json(Payment.class);
+    private static final Serde<Paid> PAID = json(Paid.class);
 
     public static void main(String[] arguments) throws InterruptedException {
         if (arguments.length != 7) {
-            System.err.println("usage: Contender TOPOLOGY SOURCE OUTPUT SERVERS APPLICATION_ID STATE_DIR THREADS");
+            System.err.println("usage: Contender TOPOLOGY SOURCE[,SOURCE] OUTPUT SERVERS APPLICATION_ID STATE_DIR THREADS");
             System.exit(2);
         }
         Properties settings = new Properties();
@@ -59,7 +77,7 @@ public final class Contender {
         settings.put(StreamsConfig.STATE_DIR_CONFIG, arguments[5]);
         settings.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, arguments[6]);
         settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
-        KafkaStreams streams = new KafkaStreams(topology(arguments[0], arguments[1], arguments[2]), settings);
+        KafkaStreams streams = new KafkaStreams(topology(arguments[0], arguments[1].split(","), arguments[2]), settings);
         CountDownLatch failed = new CountDownLatch(1);
         streams.setUncaughtExceptionHandler(error -> {
             error.printStackTrace();
@@ -72,13 +90,15 @@ public final class Contender {
         System.exit(1);
     }
 
-    private static Topology topology(String name, String source, String output) {
+    private static Topology topology(String name, String[] sources, String output) {
         StreamsBuilder builder = new StreamsBuilder();
-        KStream<String, Order> orders = builder.stream(source, Consumed.with(TEXT, ORDER));
+        KStream<String, Order> orders = builder.stream(sources[0], Consumed.with(TEXT, ORDER));
         switch (name) {
             case "stateless" -> stateless(orders, output);
             case "totals" -> totals(orders, output);
             case "windows" -> windows(orders, output);
+            case "table-join" -> tableJoin(orders, builder, sources[1], output);
+            case "stream-join" -> streamJoin(orders, builder, sources[1], output);
             default -> throw new IllegalArgumentException("no topology " + name);
         }
         return builder.build();
@@ -114,6 +134,36 @@ public final class Contender {
                                 .withValueSerde(TOTAL))
                 .toStream()
                 .to(output, Produced.with(WindowedSerdes.timeWindowedSerdeFrom(String.class, WINDOW.toMillis()), TOTAL));
+    }
+
+    private static void tableJoin(
+            KStream<String, Order> orders, StreamsBuilder builder, String stores, String output) {
+        KTable<String, Store> table = builder.table(
+                stores,
+                Consumed.with(TEXT, STORE),
+                Materialized.<String, Store, KeyValueStore<Bytes, byte[]>>as("stores")
+                        .withKeySerde(TEXT)
+                        .withValueSerde(STORE));
+        orders.join(table, Contender::placed, Joined.with(TEXT, ORDER, STORE)).to(output, Produced.with(TEXT, PLACED));
+    }
+
+    private static void streamJoin(
+            KStream<String, Order> orders, StreamsBuilder builder, String payments, String output) {
+        KStream<String, Payment> paid = builder.stream(payments, Consumed.with(TEXT, PAYMENT));
+        orders.join(
+                        paid,
+                        Contender::paid,
+                        JoinWindows.ofTimeDifferenceAndGrace(PAID_WITHIN, PAYMENT_GRACE),
+                        StreamJoined.with(TEXT, ORDER, PAYMENT))
+                .to(output, Produced.with(TEXT, PAID));
+    }
+
+    private static Placed placed(Order order, Store store) {
+        return new Placed(order.orderId(), order.finalAmount(), store.city(), store.region());
+    }
+
+    private static Paid paid(Order order, Payment payment) {
+        return new Paid(order.locationId(), order.finalAmount(), payment.method(), payment.amount());
     }
 
     private static Total add(String key, Order order, Total total) {

@@ -1,0 +1,1 @@
+"""Those that are compared: each a process that runs a workload, and how it is started."""
