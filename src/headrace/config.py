@@ -79,7 +79,7 @@ class StreamsConfig:
     """How many tasks run at once; None is as many as there are cores."""
     state_dir: str | None = None
     spark: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of Spark, `spark.…`, and options of its Kafka source, such as maxOffsetsPerTrigger."""
+    """Spark's settings, `spark.…`, and those of a batch: maxOffsetsPerTrigger, failOnDataLoss."""
     kafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Settings of the Kafka clients: SASL, TLS, …"""
 

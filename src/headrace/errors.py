@@ -18,6 +18,7 @@ HeadraceError
 ├── UnknownTopicError
 └── EnvironmentFailed        something Headrace needs on the machine is missing
     ├── KafkaAway            Kafka does not answer at this moment
+    ├── RecordsLost          Kafka has deleted records before they were read
     └── DiskFull             there is no room left for state
 """
 
@@ -36,6 +37,7 @@ __all__ = [
     "KafkaAway",
     "ProcessingFailed",
     "ProductionFailed",
+    "RecordsLost",
     "SerializationError",
     "StoreError",
     "StreamsError",
@@ -120,6 +122,10 @@ class EnvironmentFailed(HeadraceError):
 
 class KafkaAway(EnvironmentFailed):
     """Kafka does not answer at this moment; it may do so again."""
+
+
+class RecordsLost(EnvironmentFailed):
+    """Kafka has deleted records before they were read."""
 
 
 class DiskFull(EnvironmentFailed):

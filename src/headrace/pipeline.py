@@ -13,7 +13,7 @@ from headrace.topology import Topology
 
 if TYPE_CHECKING:
     from headrace.spark.engine import Engine
-    from headrace.spark.query import BatchProgress
+    from headrace.spark.progress import BatchProgress
 
 logger = logging.getLogger(__name__)
 
@@ -98,14 +98,14 @@ class Pipeline:
 
     def process_all_available(self) -> None:
         """Waits until everything that is in the source topics now has been processed."""
+        from headrace.spark.batches import LoopEnded
+
         while True:
             starts = self._starts
             try:
                 return self._engine.process_all_available()
-            except Exception:
-                if self._engine.is_active:
-                    raise
-            self._await_restart(starts)
+            except LoopEnded:
+                self._await_restart(starts)
 
     def _watch(self) -> None:
         while (error := self._engine.await_end()) is not None and not self._closing.is_set():

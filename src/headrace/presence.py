@@ -11,18 +11,15 @@ from headrace.errors import EnvironmentFailed, StreamsError
 from headrace.kafka.embedded import default_state_dir
 from headrace.kafka.locks import Lock
 
-LOCK = "running.lock"
-"""Shared by the processes that run the application, owned by the one that resets it."""
-
 
 def state_directory(config: StreamsConfig) -> Path:
     """Where the application keeps its state."""
     return (default_state_dir() if config.state_dir is None else Path(config.state_dir)).expanduser().absolute()
 
 
-def checkpoint_of(state_dir: Path, application_id: str) -> Path:
-    """The directory of the application's checkpoint."""
-    return state_dir / "checkpoints" / application_id
+def lock_of(state_dir: Path, application_id: str) -> Path:
+    """The file that the processes which run the application share, and that the one which resets it owns."""
+    return state_dir / "locks" / f"{application_id}.lock"
 
 
 def serving_directory(state_dir: Path, application_id: str) -> Path:
@@ -62,11 +59,11 @@ def at_rest(state_dir: Path, application_id: str) -> Iterator[None]:
 
 
 def _lock(state_dir: Path, application_id: str) -> Lock:
-    directory = checkpoint_of(state_dir, application_id)
+    path = lock_of(state_dir, application_id)
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        return Lock.on(directory / LOCK)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return Lock.on(path)
     except OSError as error:
         raise EnvironmentFailed(
-            f"The directory {directory} cannot be used: {error.strerror}. Choose another place with --state-dir."
+            f"The directory {path.parent} cannot be used: {error.strerror}. Choose another place with --state-dir."
         ) from None

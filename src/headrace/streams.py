@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headrace.serving.host import Host
     from headrace.serving.metadata import InstanceMetadata, KeyMetadata
     from headrace.serving.views import Store
-    from headrace.spark.query import BatchProgress
+    from headrace.spark.progress import BatchProgress
 
 __all__ = ["REPLACE_THREAD", "SHUTDOWN_APPLICATION", "SHUTDOWN_CLIENT", "ExceptionResponse", "State", "Streams"]
 

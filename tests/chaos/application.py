@@ -1,12 +1,14 @@
 """The application under test, in a process of its own: `python -m tests.chaos.application SETTINGS`.
 
-SETTINGS is JSON, the fields of `Settings`. It prints a line when it has started and when a batch begins and ends,
-each with the time.
+SETTINGS is JSON, the fields of `Settings`. It prints a line when it has Spark, when it has started and when a batch
+begins and ends, each with the time. SIGUSR1 has it write to its log what its threads do.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import signal
 import sys
 import threading
 
@@ -24,8 +26,6 @@ class Settings(msgspec.Struct):
     servers: str
     state_dir: str
     """The directory of the machine that it runs on."""
-    checkpoints: str
-    """The directory that machines share."""
     source: str
     records_a_batch: int
     cache_max_bytes: int
@@ -38,6 +38,7 @@ class Settings(msgspec.Struct):
 
 
 def main() -> None:
+    faulthandler.register(signal.SIGUSR1)
     threading.Thread(target=_end_with_the_test, daemon=True).start()
     settings = msgspec.json.decode(sys.argv[1], type=Settings)
     Doom(settings.phase, settings.first_batch, settings.sign)
@@ -47,13 +48,8 @@ def main() -> None:
         state_dir=settings.state_dir,
         num_stream_threads=2,
         cache_max_bytes=settings.cache_max_bytes,
-        kafka={"librdkafka.producer.transaction.timeout.ms": settings.transaction_timeout_ms},
-        spark={
-            "spark.sql.streaming.checkpointLocation": settings.checkpoints,
-            "maxOffsetsPerTrigger": settings.records_a_batch,
-            # Compiled quickly rather than well: its lives are short.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-        },
+        kafka={"producer.transaction.timeout.ms": settings.transaction_timeout_ms},
+        spark={"maxOffsetsPerTrigger": settings.records_a_batch},
     )
     with Streams(topology(settings.source, settings.application_id), config) as application:
         say("started")

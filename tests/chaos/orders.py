@@ -22,8 +22,8 @@ from headrace import (
 )
 from headrace.testing import TopologyTestDriver
 
-OUTPUTS = ("large", "small", "revenue", "windows")
-STORES = ("revenue", "windows")
+OUTPUTS = ("large", "small", "revenue", "unpaid", "windows")
+STORES = ("revenue", "unpaid", "windows")
 PARTITIONS = 4
 
 _LOCATIONS = 200
@@ -57,10 +57,14 @@ class Expected:
 
 
 def topology(source: str, application_id: str) -> Topology:
-    """Sorts orders by size, adds up each location's revenue, and counts each product's orders a minute."""
+    """Sorts orders by size, adds up each location's revenue, and counts each product's orders a minute.
+
+    A location's unpaid orders are counted until the next one that is paid, which deletes the count.
+    """
     text, number, order = Serdes.string(), Serdes.long(), Serdes.json()
     builder = StreamsBuilder()
-    paid = builder.stream(source, Consumed(key=text, value=order)).filter(_is_paid)
+    orders = builder.stream(source, Consumed(key=text, value=order))
+    paid = orders.filter(_is_paid)
     branches = paid.split("size-").branch(_is_large, "large").default_branch("small")
     for size in ("large", "small"):
         branches[f"size-{size}"].to(f"{application_id}.{size}", Produced(key=text, value=order))
@@ -68,6 +72,10 @@ def topology(source: str, application_id: str) -> Topology:
         _nothing_sold, _add_sale, Materialized("revenue", key=text, value=order)
     )
     revenue.to_stream().to(f"{application_id}.revenue", Produced(key=text, value=order))
+    unpaid = orders.group_by_key(Grouped(key=text, value=order)).aggregate(
+        _none_unpaid, _count_unpaid, Materialized("unpaid", key=text, value=number)
+    )
+    unpaid.to_stream().to(f"{application_id}.unpaid", Produced(key=text, value=number))
     windows = TimeWindows(size=_WINDOW, grace=timedelta(days=1))
     counts = (
         paid.group_by(_product, Grouped(key=text, value=order))
@@ -135,3 +143,11 @@ def _nothing_sold() -> dict[str, int]:
 
 def _add_sale(_: str, order: dict[str, Any], sold: dict[str, int]) -> dict[str, int]:
     return {"orders": sold["orders"] + 1, "cents": sold["cents"] + order["cents"]}
+
+
+def _none_unpaid() -> int:
+    return 0
+
+
+def _count_unpaid(_: str, order: dict[str, Any], unpaid: int) -> int | None:
+    return None if order["paid"] else unpaid + 1

@@ -8,16 +8,11 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from headrace import Topology
 from headrace.kafka.clients import ClientSettings
-from headrace.serdes.forms.timestamped import pack_timestamped
-from headrace.spark.checkpoint import StateFiles
-from headrace.spark.commit import Committed
-from headrace.spark.file_systems import LocalDirectory
-from headrace.state.changes import unpack_changes
 from tests.chaos.orders import OUTPUTS, PARTITIONS, STORES, Expected, Update, Updates
+from tests.chaos.stores import compare_stores
 
-_SEGMENT_BYTES = {"revenue": 0, "windows": 8}
-"""How many bytes of a store's keys name the segment; a changelog has none."""
 _MANY = 10_000
 _SHORT_SECONDS = 0.2
 _PATIENCE_SECONDS = 300.0
@@ -26,12 +21,17 @@ _PATIENCE_SECONDS = 300.0
 def differences(
     settings: ClientSettings,
     application_id: str,
-    checkpoints: Path,
-    committed: Committed,
+    topology: Topology,
+    copies: Path,
+    some_kept: bool,
     expected: Expected,
     every_update: bool,
 ) -> list[str]:
-    """What is not as it must be: in the outputs, in the changelogs and in the stores."""
+    """What is not as it must be: in the outputs, in the changelogs and in the stores.
+
+    `copies` has the working copies of the last process, which must not run any more; `some_kept` says that nobody else
+    has used them.
+    """
     outputs = {name: f"{application_id}.{name}" for name in OUTPUTS}
     changelogs = {name: f"{application_id}-{name}-changelog" for name in STORES}
     found = read_committed(settings, [*outputs.values(), *changelogs.values()])
@@ -41,8 +41,8 @@ def differences(
     for name, topic in outputs.items():
         problems += _compare(topic, found[topic], expected.outputs[name], name != "windows", every_update)
     for name, topic in changelogs.items():
-        problems += _compare_last(topic, found[topic], expected.changelogs[name])
-    return problems + _compare_stores(application_id, checkpoints, committed, expected)
+        problems += _compare_last(topic, found[topic], expected.changelogs[name], every_update)
+    return problems + compare_stores(settings, application_id, topology, copies, some_kept, expected)
 
 
 def read_committed(settings: ClientSettings, topics: Iterable[str]) -> dict[str, Updates]:
@@ -85,7 +85,7 @@ def _compare(topic: str, found: Updates, expected: Updates, timed: bool, every_u
 
     Behind a repartition the order of keys that meet is open, and so are the timestamps on the way to the last.
     """
-    problems = _compare_last(topic, found, expected)
+    problems = _compare_last(topic, found, expected, every_update)
     for key, updates in expected.items():
         shown, all_updates = found.get(key, []), updates
         if not timed:
@@ -97,31 +97,14 @@ def _compare(topic: str, found: Updates, expected: Updates, timed: bool, every_u
     return problems
 
 
-def _compare_last(topic: str, found: Updates, expected: Updates) -> list[str]:
+def _compare_last(topic: str, found: Updates, expected: Updates, every_update: bool) -> list[str]:
+    """The last update of every key. With caching, what comes and goes between two commits leaves no tombstone."""
     problems = [f"{topic}: {key!r} should not be there" for key in found.keys() - expected.keys()]
     for key, updates in expected.items():
         last = found.get(key, [(None, None)])[-1]
-        if last != updates[-1]:
+        is_gone = not every_update and last[0] is None and updates[-1][0] is None
+        if last != updates[-1] and not is_gone:
             problems.append(f"{topic}: {key!r} ends with {last}, not with {updates[-1]}")
-    return problems
-
-
-def _compare_stores(application_id: str, checkpoints: Path, committed: Committed, expected: Expected) -> list[str]:
-    files = StateFiles(LocalDirectory(checkpoints / application_id / "state"))
-    manifest = files.load(committed.batch, committed.token)
-    if manifest is None:
-        return [f"{application_id}: the state files of batch {committed.batch} are missing"]
-    found: dict[str, dict[bytes, bytes | None]] = {store: {} for store in STORES}
-    for changes in files.read(manifest).values():
-        for store, change in unpack_changes(changes).items():
-            if store in found:
-                found[store].update({key[_SEGMENT_BYTES[store] :]: value for key, value in change.entries.items()})
-    problems = []
-    for store, updates in expected.changelogs.items():
-        content = {key: pack_timestamped(*last) for key, (*_, last) in updates.items()}
-        if found[store] != content:
-            wrong = sum(found[store].get(key) != value for key, value in content.items())
-            problems.append(f"{application_id}: store {store} has {len(found[store])} entries, {wrong} of them wrong")
     return problems
 
 

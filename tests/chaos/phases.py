@@ -7,47 +7,66 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import confluent_kafka
+from pyspark import SparkContext
 
-from headrace.spark import commit, query
-from headrace.spark.query import BatchRunner
+from headrace.spark import commit, engine, job
+from headrace.spark.batches import FIRST_BATCH, BatchLoop
+from headrace.spark.commit_record import CommitRecord
+from headrace.spark.task_run import Report
+from headrace.spark.worker import Batch
 from headrace.spark.working_copy import WorkingCopy
 from headrace.state.lmdb_store import LmdbStores
 
 BEFORE_PRODUCE = "before-produce"
-"""The batch is computed and its state files are written, but no record yet."""
+"""The batch is computed, but no record is written yet."""
 AFTER_PRODUCE = "after-produce"
 """All records lie in an open transaction."""
 AFTER_COMMIT = "after-commit"
-"""Kafka has committed the batch, Spark has not."""
+"""Kafka has committed the batch, the driver does not know it yet."""
 AFTER_HOLD = "after-hold"
-"""A task's working copy has committed what the batch changes, Kafka and Spark have not."""
+"""A task's working copy holds what the batch changes, Kafka has nothing of it."""
 REBUILD = "rebuild"
-"""A task's state is being written anew, from the state files."""
+"""A task's working copy is being read from the changelogs."""
 
 KILLED_AT = (BEFORE_PRODUCE, AFTER_PRODUCE, AFTER_COMMIT, AFTER_HOLD, REBUILD)
 STOPPED_AT = (AFTER_PRODUCE, BEFORE_PRODUCE, AFTER_COMMIT)
 """Where a driver is stopped, to wake up when another one has taken over."""
 
+_STAGES = ("run_all_stages", "run_first_stage", "run_later_stage")
+"""What workers run, by the names that jobs know it by."""
+
+
+_SLOW_SECONDS = 0.06
+"""How long each phase takes at least: batches are so short that a random strike would miss them, and all would be done
+before the test can strike again."""
+
 
 def say(*words: object) -> None:
     """Tells the test what happens, with the time: clocks of processes agree."""
-    print(*words, time.monotonic(), flush=True)
+    # In one piece: the lines of two threads must not run into each other.
+    print(" ".join(map(str, (*words, time.monotonic()))) + "\n", end="", flush=True)
 
 
 class Doom:
-    """Kills or stops this process in a phase: the first time that it comes to it from a given batch on."""
+    """Kills or stops this process in a phase: the first time that it comes to it from a given batch on.
+
+    What an application commits when it first starts counts as batch 0, which is not announced.
+    """
 
     def __init__(self, phase: str | None, first_batch: int = 0, sign: int = signal.SIGKILL) -> None:
         self._phase = phase
         self._first_batch = first_batch
         self._sign = sign
-        self._batch = -1
+        self._batch = FIRST_BATCH
+        self._announce_spark()
         self._announce_batches()
         _replace(commit, functools.partial(_Producer, self), "Producer")
+        for name in _STAGES:
+            _replace(job, _slowed(getattr(job, name)), name)
         if phase in (AFTER_HOLD, REBUILD):
             self._reach_into_workers(phase)
 
@@ -59,34 +78,67 @@ class Doom:
             # To this thread: one that is sent to the process may stop another first, while this one goes on to commit.
             signal.pthread_kill(threading.get_ident(), self._sign)
 
+    def _announce_spark(self) -> None:
+        make_context = engine.make_context
+
+        def make_context_and_tell(*arguments: Any, **options: Any) -> SparkContext:
+            context = make_context(*arguments, **options)
+            say("spark")
+            return context
+
+        _replace(engine, make_context_and_tell, "make_context")
+
     def _announce_batches(self) -> None:
-        run = BatchRunner.run
+        begin, run, tell = BatchLoop._begin, BatchLoop._commit, BatchLoop._tell
 
-        def run_and_tell(runner: BatchRunner, frame: Any, number: int) -> None:
-            self._batch = number
-            say("begin", number)
-            run(runner, frame, number)
-            say("end", number)
+        def begin_quietly(loop: BatchLoop) -> CommitRecord:
+            self._batch = FIRST_BATCH
+            return begin(loop)
 
-        _replace(BatchRunner, run_and_tell, "run")
+        def run_and_tell(loop: BatchLoop, *arguments: Any) -> None:
+            self._batch = loop._committed.batch + 1
+            say("begin", self._batch)
+            run(loop, *arguments)
+            say("end", self._batch)
+
+        def tell_of_rebuilt(loop: BatchLoop, number: int, reports: list[Report], *arguments: Any) -> None:
+            if any(report.rebuilt for report in reports):
+                say("rebuilt", number)
+            tell(loop, number, reports, *arguments)
+
+        _replace(BatchLoop, begin_quietly, "_begin")
+        _replace(BatchLoop, run_and_tell, "_commit")
+        _replace(BatchLoop, tell_of_rebuilt, "_tell")
 
     def _reach_into_workers(self, phase: str) -> None:
-        stage_function, driver = query.stage_function, os.getpid()
+        for name in _STAGES:
+            _replace(job, _doomed(getattr(job, name), phase, os.getpid(), self._first_batch), name)
 
-        def doomed_stage(*arguments: Any) -> Callable[[Iterator[Any]], Iterator[Any]]:
-            run, number = stage_function(*arguments), self._batch
-            if number < self._first_batch:
-                return run
 
-            def doomed(batches: Iterator[Any]) -> Iterator[Any]:
-                from tests.chaos.phases import doom_worker
+def _slowed(run: Callable[..., Any]) -> Callable[..., Any]:
+    """The function in a worker that takes its time."""
+    seconds = _SLOW_SECONDS
 
-                doom_worker(phase, driver, number)
-                yield from run(batches)
+    def slowed(*arguments: Any) -> Any:
+        import time
 
-            return doomed
+        time.sleep(seconds)
+        return run(*arguments)
 
-        _replace(query, doomed_stage, "stage_function")
+    return slowed
+
+
+def _doomed(run: Callable[..., Any], phase: str, driver: int, first_batch: int) -> Callable[..., Any]:
+    """The function with a worker that is struck in the phase."""
+
+    def doomed(program_id: str, pickled: Any, batch: Batch, *arguments: Any) -> Any:
+        from tests.chaos.phases import doom_worker
+
+        if batch.number >= first_batch:
+            doom_worker(phase, driver, batch.number)
+        return run(program_id, pickled, batch, *arguments)
+
+    return doomed
 
 
 class _Producer(confluent_kafka.Producer):
@@ -97,14 +149,17 @@ class _Producer(confluent_kafka.Producer):
         self._doom = doom
 
     def begin_transaction(self) -> None:
+        time.sleep(_SLOW_SECONDS)
         self._doom.strike_at(BEFORE_PRODUCE)
         super().begin_transaction()
 
     def commit_transaction(self, *arguments: Any) -> None:
         super().flush()
+        time.sleep(_SLOW_SECONDS)
         self._doom.strike_at(AFTER_PRODUCE)
         super().commit_transaction(*arguments)
         self._doom.strike_at(AFTER_COMMIT)
+        time.sleep(_SLOW_SECONDS)
 
 
 def doom_worker(phase: str, driver: int, batch: int) -> None:

@@ -20,7 +20,7 @@ import msgspec
 from tests.chaos.application import Settings
 
 ROOT = Path(__file__).parents[2]
-_PATIENCE_SECONDS = 900.0
+_PATIENCE_SECONDS = 300.0
 _POLL_SECONDS = 0.05
 
 
@@ -36,7 +36,7 @@ class Application:
     """The application in a process of its own, and what it has told so far."""
 
     def __init__(self, settings: Settings, log: Path) -> None:
-        self._log = log
+        self.log = log
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.chaos.application", msgspec.json.encode(settings).decode()],
@@ -72,13 +72,12 @@ class Application:
         try:
             event = self._lines.get(timeout=_PATIENCE_SECONDS)
         except queue.Empty:
-            raise AssertionError(f"The application has been silent for too long: see {self._log}") from None
+            raise AssertionError(f"The application has been silent for too long: see {self.log}") from None
         if event is None:
             self._lines.put(None)
             self._process.wait()
         else:
             self.events.append(event)
-            self._jvm = self._jvm or self._find_jvm()
         return event
 
     def await_event(self, name: str) -> Event:
@@ -86,7 +85,7 @@ class Application:
         while (event := self.next_event()) is not None:
             if event.name == name:
                 return event
-        raise AssertionError(f"The application ended with {self.exit_code} before {name!r}: see {self._log}")
+        raise AssertionError(f"The application ended with {self.exit_code} before {name!r}: see {self.log}")
 
     def await_after(self, moment: float) -> None:
         """Waits until all that happened before a moment is known."""
@@ -105,7 +104,8 @@ class Application:
         for event in self.events:
             if event.time > moment:
                 break
-            running = event.batch if event.name == "begin" else None
+            if event.name in ("begin", "end"):
+                running = event.batch if event.name == "begin" else None
         return running
 
     def typical_batch(self) -> float:
@@ -116,14 +116,14 @@ class Application:
 
     @property
     def jvm(self) -> int:
-        """The driver's Java process, known with the first event."""
+        """The driver's Java process, known as soon as it has Spark."""
         assert self._jvm is not None
         return self._jvm
 
     def workers(self) -> list[int]:
         """The Python workers, without the daemon that makes them, once there are any."""
         while True:
-            python = [pid for pid in descendants(self.jvm) if "pyspark.daemon" in command_line(pid)]
+            python = [pid for pid in descendants(self.jvm) if "headrace.spark.daemon" in command_line(pid)]
             parents = {parent_of(pid) for pid in python}
             if workers := sorted(pid for pid in python if pid not in parents and parent_of(pid) in python):
                 return workers
@@ -142,8 +142,8 @@ class Application:
         self.await_end()
 
     def await_jvm_end(self) -> None:
-        """Waits until its JVM has followed the driver."""
-        while is_alive(self.jvm):
+        """Waits until its JVM, if it had one, has followed the driver."""
+        while is_alive(self._jvm):
             time.sleep(_POLL_SECONDS)
 
     def _find_jvm(self) -> int | None:
@@ -153,6 +153,8 @@ class Application:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             name, *numbers, moment = line.split()
+            if name == "spark":
+                self._jvm = self._find_jvm()
             self._lines.put(Event(name, int(numbers[0]) if numbers else -1, float(moment)))
         self._lines.put(None)
 
@@ -170,6 +172,19 @@ def descendants(pid: int) -> list[int]:
             yield from below(child)
 
     return list(below(pid))
+
+
+def await_unused(directory: Path) -> None:
+    """Waits until no process has a file below the directory in its memory."""
+    while any(str(directory) in _maps(pid) for pid in os.listdir("/proc") if pid.isdigit()):
+        time.sleep(_POLL_SECONDS)
+
+
+def _maps(pid: str) -> str:
+    try:
+        return Path("/proc", pid, "maps").read_text()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return ""
 
 
 def is_alive(pid: int | None) -> bool:

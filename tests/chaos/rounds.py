@@ -18,33 +18,42 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.embedded import EmbeddedKafka
 from headrace.kafka.topics import Topics, TopicSpec
-from headrace.spark.commit import PlainCommitter
+from headrace.spark.commit_record import last_commit
 from headrace.spark.worker import host_directory
 from tests.chaos.application import Settings
-from tests.chaos.orders import OUTPUTS, PARTITIONS, Expected, expect, make_orders
+from tests.chaos.orders import OUTPUTS, PARTITIONS, Expected, expect, make_orders, topology
 from tests.chaos.outcome import differences, open_transactions
 from tests.chaos.phases import AFTER_COMMIT, AFTER_PRODUCE, KILLED_AT, REBUILD, STOPPED_AT
-from tests.chaos.processes import Application, is_alive
+from tests.chaos.processes import Application, await_unused, is_alive
 
 VICTIMS = ("driver", "jvm", "worker", "broker")
 """Whom a random moment may hit; the driver is a Python process and a JVM."""
 STOPPED = "stopped-"
-PHASES = (*KILLED_AT, *(f"{STOPPED}{phase}" for phase in STOPPED_AT))
+STOPPED_AFTER = {f"{STOPPED}after-begin": 0, f"{STOPPED}after-first-commit": 1}
+"""By kind, the batch after whose commit a driver is stopped; an application's beginning is batch 0."""
+COPIES_LOST = "copies-lost"
+"""The working copies are gone when the application is started again."""
+COPIES_OLD = "copies-old"
+"""The working copies of an earlier commit are back, with entries that were deleted since."""
+TWO_DRIVERS = "two-drivers"
+"""Two processes are started at the same moment, at the beginning and again on the way."""
+LOSSES = (*STOPPED_AFTER, COPIES_LOST, COPIES_OLD, TWO_DRIVERS)
+PHASES = (*KILLED_AT, *(f"{STOPPED}{phase}" for phase in STOPPED_AT), *LOSSES)
 UNDISTURBED = "undisturbed"
 EVERY_PHASE = "every-phase"
+EVERY_LOSS = "every-loss"
 EVERY_VICTIM = "every-victim"
 """One application that is struck by everything in turn."""
-ALL_KINDS = (*VICTIMS, *PHASES, UNDISTURBED, EVERY_PHASE, EVERY_VICTIM)
+ALL_KINDS = (*VICTIMS, *PHASES, UNDISTURBED, EVERY_PHASE, EVERY_LOSS, EVERY_VICTIM)
 
 _FOREVER = {"retention.ms": "-1", "message.timestamp.type": "CreateTime"}
 _LONG_MS, _SHORT_MS = 60_000, 10_000
 """How long a transaction may last."""
-_CHECKPOINTS = "checkpoints"
 _CACHE_BYTES = 10 * 1024 * 1024
 _POLL_SECONDS = 0.1
 _ANSWER_SECONDS = 10.0
 _PATIENCE_SECONDS = 300.0
-_MOST_STARTS = 12
+_MOST_STARTS = 16
 _SKIPPED = "Couldn't find leader endpoint for partitions"
 _NAMES = {"driver": "the driver", "jvm": "the driver's JVM", "worker": "a Python worker", "broker": "the broker"}
 
@@ -137,12 +146,28 @@ def _strike(run: Run, kind: str, batch: int, chance: random.Random) -> None:
         run.kill_at(REBUILD, batch)
     elif kind in KILLED_AT:
         run.kill_at(kind, batch)
+    elif kind in STOPPED_AFTER:
+        run.stop_at(AFTER_COMMIT, STOPPED_AFTER[kind], moved=chance.random() < 0.5)
     elif kind.startswith(STOPPED):
-        run.stop_at(kind.removeprefix(STOPPED), batch)
+        run.stop_at(kind.removeprefix(STOPPED), batch, moved=chance.random() < 0.5)
+    elif kind == COPIES_LOST:
+        run.lose_copies(batch)
+    elif kind == COPIES_OLD:
+        run.bring_back_copies(batch)
+    elif kind == TWO_DRIVERS:
+        run.start_two(moved=chance.random() < 0.5)
+        run.kill_in_passing(batch)
+        run.start_two(moved=chance.random() < 0.5)
     elif kind == EVERY_PHASE:
-        for phase in KILLED_AT:
+        for phase in KILLED_AT[:-1]:
             run.kill_at(phase, 0)
+        run.kill_in_passing(1)
+        run.kill_at(REBUILD, 0)
         run.stop_at(AFTER_PRODUCE, 0)
+    elif kind == EVERY_LOSS:
+        run.start_two()
+        run.lose_copies(1)
+        run.bring_back_copies(1)
     elif kind == EVERY_VICTIM:
         for number, victim in enumerate(chance.sample(("driver", "worker", "broker"), 3)):
             run.strike_at_random(victim, 1 + 3 * number, chance)
@@ -168,6 +193,8 @@ class Run:
         Topics(scene.settings).create([TopicSpec(name, PARTITIONS, _FOREVER) for name in self._outputs])
         self._lives: list[Application] = []
         self._machine = "machine-1"
+        self._shared = False
+        """Whether two processes have used the same working copies at the same time."""
 
     @classmethod
     @contextmanager
@@ -208,8 +235,9 @@ class Run:
 
     def kill_at(self, phase: str, batch: int) -> None:
         """Has the driver killed in a phase of a batch."""
+        self._end_all()
         if phase == REBUILD:
-            self._remove_copies()
+            shutil.rmtree(self._copies)
         life = self._start(phase, batch)
         strike = life.await_event("strike")
         assert life.await_end() == -signal.SIGKILL
@@ -217,17 +245,18 @@ class Run:
 
     def kill_in_passing(self, batch: int) -> None:
         """Kills the driver in or after a batch, to have something that is to be gone on with."""
-        life = self._start()
+        life = self._current()
         while life.await_event("end").batch < batch:
             pass
         os.kill(life.pid, signal.SIGKILL)
         life.await_end()
 
-    def stop_at(self, phase: str, batch: int) -> None:
+    def stop_at(self, phase: str, batch: int, *, moved: bool = True) -> None:
         """Stops the driver for longer than a transaction may last, and wakes it up when another has taken over.
 
-        The other runs on another machine, as far as it can tell: on this one the stopped driver keeps its place.
+        The other runs on another machine if it has `moved`, else it goes on with the same working copies.
         """
+        self._end_all()
         zombie = self._start(phase, batch, signal.SIGSTOP, _SHORT_MS)
         strike = zombie.await_event("strike")
         self._note(f"stopped the driver at {phase} of batch {strike.batch}", self._orders_done())
@@ -235,17 +264,66 @@ class Run:
             assert open_transactions(self._scene.settings, self._outputs), "there should be an open transaction"
             while open_transactions(self._scene.settings, self._outputs):
                 time.sleep(_POLL_SECONDS)
-        self._machine = "machine-2"
+        self._move_if(moved)
         successor = self._start()
         successor.await_event("end")
-        while successor.await_event("end") and time.monotonic() < strike.time + _SHORT_MS / 1000:
-            pass
+        while time.monotonic() < strike.time + _SHORT_MS / 1000:
+            time.sleep(_POLL_SECONDS)
         zombie.signal(signal.SIGCONT)
         asleep = time.monotonic() - strike.time
-        code = zombie.await_end()
-        self._outcome.strikes.append(f"woken after {asleep:.1f} s it ended with {code}")
-        if code <= 0 or (phase != AFTER_COMMIT and "has taken over" not in self._log(-2).read_text()):
-            self._outcome.problems.append(f"the stopped driver did not find itself fenced: {self._log(-2)}")
+        self._await_fenced(zombie, f"woken after {asleep:.1f} s {'elsewhere' if moved else 'beside the other'} it")
+
+    def lose_copies(self, batch: int) -> None:
+        """Has the application go on without its working copies."""
+        self.kill_in_passing(batch)
+        self._end_all()
+        shutil.rmtree(self._copies)
+        self._see_rebuilt("removed the working copies")
+
+    def bring_back_copies(self, batch: int) -> None:
+        """Has the application go on with the working copies of an earlier commit."""
+        self.kill_in_passing(batch)
+        self._end_all()
+        earlier = self._directory / "earlier"
+        shutil.copytree(self._copies, earlier)
+        gone = self._committed_batch()
+        self.kill_in_passing(gone + 2)
+        self._end_all()
+        shutil.rmtree(self._copies)
+        earlier.rename(self._copies)
+        self._see_rebuilt(f"brought back the working copies of batch {gone} after batch {self._committed_batch()}")
+
+    def start_two(self, *, moved: bool = True) -> None:
+        """Starts two drivers at the same moment; one of them has to end, the other goes on."""
+        self._end_all()
+        machine = self._machine
+        first = self._start()
+        self._move_if(moved)
+        both = {first: machine, self._start(): self._machine}
+        while not (ended := [life for life in both if not life.is_running]):
+            time.sleep(_POLL_SECONDS)
+            assert self._orders_done() < self._scene.orders, "two drivers have gone on side by side"
+        assert len(ended) == 1, f"both drivers have ended: see {self._log(-2)} and {self._log(-1)}"
+        where = "on two machines" if moved else "on one machine"
+        self._note(f"started two drivers at once {where}", self._orders_done())
+        self._await_fenced(ended[0], "one of them")
+        # The one that goes on is the current one.
+        [left] = [life for life in both if life is not ended[0]]
+        self._machine = both[left]
+        self._lives.append(self._lives.pop(self._lives.index(left)))
+
+    def _await_fenced(self, life: Application, who: str) -> None:
+        """Waits until a driver has found out that another one has taken over."""
+        code = life.await_end()
+        self._outcome.strikes.append(f"{who} ended with {code}")
+        if code <= 0 or "has taken over" not in life.log.read_text():
+            self._outcome.problems.append(f"a driver did not find itself fenced: {life.log}")
+
+    def _see_rebuilt(self, what: str) -> None:
+        """Starts the application and sees that it does not use the working copies that it finds."""
+        done = self._orders_done()
+        self._start().await_event("rebuilt")
+        self._note(what, done)
 
     def _kill(self, victim: str, life: Application, chance: random.Random) -> float:
         """Kills the victim; answers when."""
@@ -278,13 +356,11 @@ class Run:
 
     def differences(self) -> list[str]:
         """What is not as in an undisturbed run."""
-        committer = PlainCommitter(self._scene.settings, self._id)
-        committed = committer.committed()
-        committer.close()
+        self._end_all()
         scene, every_update = self._scene, self._cache_max_bytes == 0
-        return differences(
-            scene.settings, self._id, self._directory / _CHECKPOINTS, committed, scene.expected, every_update
-        )
+        plan = topology(scene.source, self._id)
+        kept = not self._shared
+        return differences(scene.settings, self._id, plan, self._copies, kept, scene.expected, every_update)
 
     def kafka_skipped_marks(self) -> bool:
         """Whether the broker, killed while it ended a transaction, left it without an end in some partitions.
@@ -303,7 +379,6 @@ class Run:
             self._id,
             self._scene.kafka.bootstrap_servers,
             str(self._directory / self._machine),
-            str(self._directory / _CHECKPOINTS),
             self._scene.source,
             self._scene.records_a_batch,
             self._cache_max_bytes,
@@ -312,7 +387,7 @@ class Run:
             batch,
             sign,
         )
-        self._lives.append(Application(settings, self._directory / f"life-{len(self._lives)}.log"))
+        self._lives.append(Application(settings, self._directory / f"life-{self._outcome.starts}.log"))
         return self._lives[-1]
 
     def _current(self) -> Application:
@@ -320,7 +395,24 @@ class Run:
         return self._lives[-1] if self._lives and self._lives[-1].is_running else self._start()
 
     def _log(self, life: int) -> Path:
-        return self._directory / f"life-{range(len(self._lives))[life]}.log"
+        return self._lives[life].log
+
+    @property
+    def _copies(self) -> Path:
+        """The working copies of the machine that the application runs on."""
+        return Path(host_directory(str(self._directory / self._machine), self._id))
+
+    def _move_if(self, moved: bool) -> None:
+        """Has the next process run on another machine, as far as it can tell, or beside the one that runs."""
+        if moved:
+            self._machine = f"machine-{self._outcome.starts + 1}"
+        else:
+            self._shared = True
+
+    def _committed_batch(self) -> int:
+        record = last_commit(self._scene.settings, self._id)
+        assert record is not None
+        return record.batch
 
     def _orders_done(self) -> int:
         """How many orders are committed."""
@@ -337,7 +429,9 @@ class Run:
         assert done < self._scene.orders, f"{what}, when all was done"
         self._outcome.strikes.append(f"{what}, {done:,} of {self._scene.orders:,} orders done")
 
-    def _remove_copies(self) -> None:
-        """Has the state rebuilt at the next start, as on another machine."""
-        self._lives[-1].await_jvm_end()
-        shutil.rmtree(host_directory(str(self._directory / self._machine), self._id))
+    def _end_all(self) -> None:
+        """Ends what runs of the application, its JVM and its workers too."""
+        for life in self._lives:
+            life.kill()
+            life.await_jvm_end()
+        await_unused(self._directory)  # workers may outlive their JVM for a moment

@@ -3,15 +3,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
-from headrace.spark.session import make_session
+from headrace.spark.session import make_context
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One Spark session for all tests: applications that find one use it."""
-    directory = tmp_path_factory.mktemp("spark")
-    session = make_session("headrace-tests", threads=2, checkpoint=str(directory), settings={})
-    yield session
-    session.stop()
+def spark() -> Iterator[SparkContext]:
+    """One Spark context for all tests: applications that find one use it."""
+    context = make_context("headrace-tests", threads=2, settings={})
+    yield context
+    context.stop()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from headrace import Consumed, Produced, Serdes, Streams, StreamsBuilder, StreamsConfig, Topology
 from headrace.errors import (
@@ -20,23 +20,24 @@ from headrace.errors import (
     HeadraceError,
     ProductionFailed,
     RecordTooLarge,
-    StreamsError,
     TopologyError,
     UnknownTopicError,
 )
+from headrace.kafka.clients import ClientSettings
 from headrace.kafka.embedded import EmbeddedKafka
 from headrace.kafka.topics import Topics, TopicSpec
 from headrace.record import NO_HEADERS
 from headrace.responses import REPLACE_THREAD, ExceptionResponse
-from headrace.spark.commit import Committed, TransactionalCommitter
+from headrace.spark.commit import TransactionalCommitter
+from headrace.spark.commit_record import CommitRecord
+from headrace.spark.ranges import Row
 from headrace.spark.results import Outputs
-from headrace.spark.rows import Row
 from headrace.task.handlers import CONTINUE, FAIL, ErrorContext, HandlerResponse, OutputRecord
 from tests.spark.lab import TEXT, Lab, poisoned
 
 
 @pytest.fixture
-def lab(embedded_kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path) -> Lab:
+def lab(embedded_kafka: EmbeddedKafka, spark: SparkContext, tmp_path: Path) -> Lab:
     return Lab(embedded_kafka.bootstrap_servers, tmp_path)
 
 
@@ -138,6 +139,32 @@ def test_a_record_that_the_broker_does_not_take(lab: Lab) -> None:
     assert [len(value) for value in lab.written()] == [1, 2_000_000, 1]
 
 
+def test_a_record_that_the_broker_does_not_take_is_named_whatever_comes_after_it(lab: Lab) -> None:
+    """The producer refuses what it is given once the transaction has failed, before it tells why."""
+    lab.create_topics()
+    with Streams(lab.topology(), lab.config()) as application:
+        application.process_all_available()
+    settings = ClientSettings(lab.servers, {"max.request.size": 3_000_000})
+    committer = TransactionalCommitter(settings, lab.application_id)
+    with pytest.raises(ProductionFailed, match="A record of 2,000,001 bytes for topic"):
+        committer.commit(LargeThenMany(f"{lab.application_id}.out"), next_commit(committer), {})
+    committer.close()
+    assert lab.written() == []
+
+
+class LargeThenMany(Outputs):
+    """A record that is too large, and so many others that its answer is there before they are through."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__()
+        self._topic = topic
+
+    def __iter__(self) -> Iterator[tuple[str, list[Row]]]:
+        yield self._topic, [(0, 1, b"k", b"v" * 2_000_000, NO_HEADERS)]
+        for _ in range(500):
+            yield self._topic, [(0, 1, b"k", b"v", NO_HEADERS)] * 1_000
+
+
 def allow(lab: Lab, topic: str, size: int) -> None:
     """Raises the size of the records that the topic takes."""
     entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
@@ -167,30 +194,11 @@ def test_a_second_process_of_the_same_application_takes_over(lab: Lab) -> None:
     assert lab.written() == ["A"]
 
 
-@pytest.mark.parametrize(
-    ("meanwhile", "failed", "message"),
-    [
-        (None, StreamsError, r"The state file changes-.* is missing in .*headrace reset"),
-        (Committed(99, "another token"), FencedError, "has taken over"),
-    ],
-)
-def test_state_files_that_are_gone(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch, meanwhile: Committed | None, failed: type[Exception], message: str
-) -> None:
-    """Somebody has removed them, or another process that has gone on no longer needs them."""
-    lab.create_topics()
-    topology = lab.topology(store="counts")
-    with Streams(topology, lab.config()) as application:
-        lab.send("a")
-        application.process_all_available()
-    shutil.rmtree(lab.directory / "copies")
-    for file in (lab.directory / "checkpoints" / lab.application_id / "state").glob("changes-*"):
-        file.unlink()
-    if meanwhile is not None:
-        monkeypatch.setattr("headrace.spark.query.last_commit", lambda *_: meanwhile)
-    lab.send("b")
-    with pytest.raises(failed, match=message), Streams(topology, lab.config()) as application:
-        application.wait(600)
+def next_commit(committer: TransactionalCommitter) -> CommitRecord:
+    """A commit that follows the last one."""
+    last = committer.last()
+    assert last is not None
+    return msgspec.structs.replace(last, batch=last.batch + 1, token="another token")
 
 
 class RefusedHalfway(Outputs):
@@ -219,7 +227,7 @@ def test_a_process_that_finds_itself_fenced_while_it_writes_says_so(lab: Lab) ->
     second = TransactionalCommitter(lab.settings, lab.application_id)
     outputs = RefusedHalfway(first._producer, f"{lab.application_id}.out")
     with pytest.raises(FencedError, match="has taken over"):
-        first.commit(outputs, Committed(first.committed().batch + 1, "token"), {})
+        first.commit(outputs, next_commit(first), {})
     first.close()
     second.close()
     assert lab.written() == []
@@ -231,7 +239,7 @@ def test_what_another_process_has_gone_on_with_is_not_taken_back(lab: Lab) -> No
     def meanwhile(error: Exception) -> ExceptionResponse:
         if not isinstance(error, FencedError):
             second = TransactionalCommitter(lab.settings, lab.application_id)
-            second.commit(Outputs(), Committed(second.committed().batch + 1, "another token"), {})
+            second.commit(Outputs(), next_commit(second), {})
             second.close()
         return REPLACE_THREAD
 
@@ -247,7 +255,7 @@ def test_what_another_process_has_gone_on_with_is_not_taken_back(lab: Lab) -> No
     assert lab.written() == ["A"]
 
 
-def test_a_checkpoint_of_another_topology_is_refused(lab: Lab) -> None:
+def test_the_state_of_another_topology_is_refused(lab: Lab) -> None:
     lab.create_topics()
     with Streams(lab.topology(store="counts"), lab.config()):
         pass
@@ -267,9 +275,7 @@ def test_a_topic_that_a_function_names_and_nobody_has_made(lab: Lab) -> None:
     records.to(lambda key, value, context: value, Produced(key=TEXT, value=TEXT))
     lab.send(f"{lab.application_id}.nowhere")
 
-    failure = failure_of(
-        builder.build(), lab.config(kafka={"producer.librdkafka.topic.metadata.propagation.max.ms": 1000})
-    )
+    failure = failure_of(builder.build(), lab.config(kafka={"producer.topic.metadata.propagation.max.ms": 1000}))
 
     assert isinstance(failure, ProductionFailed)
     assert f"has no topic {lab.application_id}.nowhere, which the topology writes to" in str(failure)

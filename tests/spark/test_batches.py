@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import threading
 import time
 import uuid
@@ -14,8 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark import SparkContext
 
 from headrace import (
     SHUTDOWN_CLIENT,
@@ -35,7 +33,6 @@ from headrace.errors import EnvironmentFailed, TopologyError, UnknownTopicError
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.embedded import EmbeddedKafka
 from headrace.kafka.topics import Topics, TopicSpec
-from headrace.spark.slots import slots_for
 
 TEXT, LONG = Serdes.string(), Serdes.long()
 SECONDS = 300.0
@@ -110,12 +107,9 @@ class Lab:
         consumer.close()
         return values
 
-    def checkpoint(self, part: str) -> Path:
-        return self.directory / "checkpoints" / self.application_id / part
-
 
 @pytest.fixture
-def lab(embedded_kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path) -> Lab:
+def lab(embedded_kafka: EmbeddedKafka, spark: SparkContext, tmp_path: Path) -> Lab:
     return Lab(embedded_kafka.bootstrap_servers, tmp_path)
 
 
@@ -130,20 +124,16 @@ def copying(lab: Lab, source: str | re.Pattern[str], change: Callable[[str], str
 # --- lost state ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("part", "message"),
-    [("state", "does not have its state"), ("spark", "belongs to another checkpoint of Spark's")],
-)
-def test_lost_files_are_refused_before_any_batch(lab: Lab, part: str, message: str) -> None:
+def test_an_application_that_lost_its_commits_is_refused(lab: Lab) -> None:
     lab.create(**{"in": 1, "out": 1})
     topology = copying(lab, lab.topic("in"))
     with lab.streams(topology) as application:
         lab.send("in", "a")
         application.process_all_available()
-    shutil.rmtree(lab.checkpoint(part))
+    Topics(lab.settings).delete([f"{lab.application_id}-commits"])
     lab.send("in", "b")
     for _ in range(2):
-        with pytest.raises(EnvironmentFailed, match=rf"batch 0 of {lab.application_id}.*{message}.*headrace reset"):
+        with pytest.raises(EnvironmentFailed, match=r"(?s)has run before.*has committed offsets.*headrace reset"):
             lab.streams(topology).start()
     assert lab.read("out", 1) == ["A"]
 
@@ -188,7 +178,7 @@ def test_the_wall_clock_ticks_without_any_record(lab: Lab) -> None:
     lab.create(**{"in": 2, "out": 1})
     with lab.streams(ticking(lab, Ticking)):
         assert lab.read("out", 4) == ["tick"] * 4
-    assert "headrace-ticker" not in {thread.name for thread in threading.enumerate()}
+    assert "headrace-batches" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_punctuations_and_records_take_turns_and_go_on_after_a_restart(lab: Lab) -> None:
@@ -230,7 +220,7 @@ def test_a_punctuation_that_fails_ends_the_application_as_a_batch_does(lab: Lab)
         application.wait(SECONDS)
     assert application.state == "ERROR"
     assert len(asked) == 1
-    assert "headrace-ticker" not in {thread.name for thread in threading.enumerate()}
+    assert "headrace-batches" not in {thread.name for thread in threading.enumerate()}
 
 
 # --- topics and partitions -----------------------------------------------------------------------------------------
@@ -359,6 +349,25 @@ def test_a_global_table_is_whole_before_the_first_record(lab: Lab) -> None:
     assert lab.read("out", 62) == [*(f"new {number}" for number in range(60)), "newer", "new 8"]
 
 
+def test_a_batch_that_ends_early_does_not_let_one_topic_run_ahead_of_another(lab: Lab) -> None:
+    """The rows of the table are older than all records, but do not fit into the first batches."""
+    lab.create(**{"in": 1, "table": 1, "out": 1})
+    producer = Producer(lab.settings.producer(enable_idempotence=True))
+    for number in range(300):
+        producer.produce(lab.topic("table"), f"row {number}", str(number), 0, timestamp=1_000 + number)
+    for number in range(300):
+        producer.produce(lab.topic("in"), "record", str(number), 0, timestamp=10_000 + number)
+    producer.flush()
+    builder = StreamsBuilder()
+    table = builder.table(lab.topic("table"), Consumed(key=TEXT, value=TEXT))
+    records = builder.stream(lab.topic("in"), Consumed(key=TEXT, value=TEXT))
+    joined = records.left_join(table, lambda record, row: f"{record} with {row}")
+    joined.to(lab.topic("out"), Produced(key=TEXT, value=TEXT))
+    with lab.streams(builder.build(), spark={"maxOffsetsPerTrigger": 40}) as application:
+        application.process_all_available()
+    assert lab.read("out", 300) == [f"record with row {number}" for number in range(300)]
+
+
 def test_topics_that_are_written_and_read_are_processed_to_the_end(lab: Lab) -> None:
     lab.create(**{"in": 1, "again": 1, "out": 1})
     builder = StreamsBuilder()
@@ -376,11 +385,3 @@ def test_topics_that_are_written_and_read_are_processed_to_the_end(lab: Lab) -> 
             application.process_all_available()
             assert sum(seen) == rounds * 6
     assert lab.read("again", 5) == ["x", "xx", "xxx", "xxxx", "xxxxx"]
-
-
-@pytest.mark.parametrize("width", [1, 4, 7, 60])
-def test_every_partition_of_a_shuffle_has_one_task(spark: SparkSession, width: int) -> None:
-    slots = slots_for(width)
-    frame = spark.range(width).withColumn("slot", F.array(*map(F.lit, slots))[F.col("id").cast("int")])
-    placed = frame.repartition(width, "slot").select(F.spark_partition_id().alias("place"), "id").collect()
-    assert {row.id: row.place for row in placed} == {number: number for number in range(width)}

@@ -48,24 +48,20 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 class Application:
     """`headrace run` on a cluster, in a process of its own."""
 
-    def __init__(self, code: Path, cluster: Cluster, servers: str, shared: Path, state_dir: Path) -> None:
+    def __init__(self, code: Path, cluster: Cluster, servers: str, state_dir: Path) -> None:
         self.state_dir = state_dir
         state_dir.mkdir()
         self._printed = state_dir / "printed"
-        settings = {
-            **cluster.settings,
-            "spark.hadoop.fs.viewfs.mounttable.shared.link./checkpoints": f"file://{shared}",
-        }
         command = ["run", "shop.totals:topology", "--application-id", "shop", "--bootstrap-servers", servers]
         command += ["--master", cluster.master, "--state-dir", str(state_dir)]
-        command += ["--checkpoint", "viewfs://shared/checkpoints", "--py-files", str(code.parent / "more/prices.py")]
+        command += ["--py-files", str(code.parent / "more/prices.py")]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "headrace", *command],
             cwd=code,
             env={
                 **os.environ,
                 "SPARK_LOCAL_IP": "127.0.0.1",
-                "HEADRACE_SPARK": json.dumps(settings),
+                "HEADRACE_SPARK": json.dumps(cluster.settings),
                 "HEADRACE_CACHE_MAX_BYTES": "0",
             },
             stdout=self._printed.open("wb"),
@@ -100,15 +96,13 @@ def test_a_worker_is_killed_while_it_works(embedded_kafka: EmbeddedKafka, tmp_pa
     gate = tmp_path / "gate"
     gate.mkdir()
     waves = [orders(0), [*orders(1), held_order(gate)], orders(2)]
-    shared = tmp_path / "shared"
-    shared.mkdir()
 
     def process(application: Application, wave: list[Order]) -> None:
         send(settings, wave)
         await_processed(topics, application)
 
     with Cluster(tmp_path / "cluster") as cluster:
-        first = Application(code, cluster, servers, shared, tmp_path / "first")
+        first = Application(code, cluster, servers, tmp_path / "first")
         try:
             process(first, waves[0])
             send(settings, waves[1])
@@ -120,14 +114,14 @@ def test_a_worker_is_killed_while_it_works(embedded_kafka: EmbeddedKafka, tmp_pa
             first.stop()
         finally:
             first.kill()
-        # Another driver, on a machine that has nothing of the first one's but the checkpoint.
-        second = Application(code, cluster, servers, shared, tmp_path / "second")
+        # Another driver, on a machine that has nothing of the first one's: all there is, is in Kafka.
+        second = Application(code, cluster, servers, tmp_path / "second")
         try:
             process(second, waves[2])
             second.stop()
         finally:
             second.kill()
-        assert "working copies are rebuilt from the checkpoint" in second.log
+        assert "working copies were rebuilt from the changelogs" in second.log
     module = importlib.import_module("shop.totals")
     assert written(settings) == expected(module.topology(), [order for wave in waves for order in wave])
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 import uvicorn
 from fastapi import FastAPI
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from headrace import Streams
 from headrace.errors import ConfigError
@@ -25,7 +25,7 @@ Counts = Annotated[AsyncStore, store("counts")]
 
 
 @pytest.fixture
-def lab(embedded_kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path) -> Lab:
+def lab(embedded_kafka: EmbeddedKafka, spark: SparkContext, tmp_path: Path) -> Lab:
     return Lab(embedded_kafka.bootstrap_servers, tmp_path)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from headrace import Streams
 from headrace.kafka.embedded import EmbeddedKafka
@@ -27,7 +27,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
 
 
 @pytest.fixture
-def lab(kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path) -> Lab:
+def lab(kafka: EmbeddedKafka, spark: SparkContext, tmp_path: Path) -> Lab:
     return Lab(kafka.bootstrap_servers, tmp_path)
 
 

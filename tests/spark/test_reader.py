@@ -14,8 +14,8 @@ from headrace.errors import EnvironmentFailed
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.embedded import EmbeddedKafka
 from headrace.kafka.topics import Topics, TopicSpec
+from headrace.spark.ranges import Range
 from headrace.spark.reader import KafkaReader
-from headrace.spark.source import Range
 
 
 @pytest.fixture

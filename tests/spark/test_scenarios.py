@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from headrace import Topology
 from headrace.kafka.embedded import EmbeddedKafka
@@ -88,7 +88,7 @@ class Laboratory:
 
 @pytest.fixture(scope="session")
 def laboratory(
-    embedded_kafka: EmbeddedKafka, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    embedded_kafka: EmbeddedKafka, spark: SparkContext, tmp_path_factory: pytest.TempPathFactory
 ) -> Laboratory:
     return Laboratory(embedded_kafka.bootstrap_servers, lambda: tmp_path_factory.mktemp("scenarios"))
 

@@ -7,9 +7,10 @@ import os
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from headrace import (
     REPLACE_THREAD,
@@ -20,16 +21,17 @@ from headrace import (
     StreamsBuilder,
     StreamsConfig,
 )
-from headrace.errors import ConfigError, ProcessingFailed, StreamsError
+from headrace.errors import ConfigError, KafkaAway, ProcessingFailed, StreamsError
 from headrace.kafka.embedded import EmbeddedKafka
 from headrace.presence import at_rest
+from headrace.spark.commit import TransactionalCommitter
 from tests.spark.lab import Lab, await_file, await_that, held_up, once, poisoned
 
 PATIENCE = 600.0
 
 
 @pytest.fixture
-def lab(embedded_kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path) -> Lab:
+def lab(embedded_kafka: EmbeddedKafka, spark: SparkContext, tmp_path: Path) -> Lab:
     return Lab(embedded_kafka.bootstrap_servers, tmp_path)
 
 
@@ -77,6 +79,31 @@ def test_replace_thread_goes_on_where_the_last_commit_left_off(lab: Lab, tmp_pat
         lab.send("a", "poison", "b")
         while sum(progress.records for progress in done) < 3:
             assert not application.wait(0.2)
+    assert lab.written() == ["A", "POISON", "B"]
+
+
+def test_a_restart_that_finds_kafka_away_is_tried_again(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absences = [KafkaAway("not yet"), KafkaAway("not quite")]
+
+    class Committer(TransactionalCommitter):
+        def __init__(self, *arguments: Any) -> None:
+            if (tmp_path / "tried").exists() and absences:
+                raise absences.pop()
+            super().__init__(*arguments)
+
+    monkeypatch.setattr("headrace.spark.engine.TransactionalCommitter", Committer)
+    lab.create_topics()
+    application = Streams(lab.topology(functools.partial(once, tmp_path / "tried", misfortune=fail)), lab.config())
+    application.set_uncaught_exception_handler(lambda error: REPLACE_THREAD)
+    done = []
+    application.on_progress(done.append)
+    with application:
+        lab.send("a", "poison", "b")
+        while sum(progress.records for progress in done) < 3:
+            assert not application.wait(0.2)
+    assert not absences
     assert lab.written() == ["A", "POISON", "B"]
 
 

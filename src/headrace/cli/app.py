@@ -31,7 +31,6 @@ from headrace.kafka.embedded import DEFAULT_PORT
 from headrace.kafka.topics import Topics
 from headrace.presence import state_directory
 from headrace.serving.config import LOCALHOST, ServingConfig
-from headrace.spark.checkpoint_location import LOCATION
 
 app = typer.Typer(
     help="Kafka Streams for Python, on Spark.",
@@ -69,10 +68,6 @@ _AnyTopologyName = Annotated[
 ]
 _Servers = Annotated[
     str | None, typer.Option("--bootstrap-servers", help="Kafka's host:port, …; the embedded Kafka by default.")
-]
-_Checkpoint = Annotated[
-    str | None,
-    typer.Option("--checkpoint", metavar="URI", help="Where checkpoints are; <state dir>/checkpoints by default."),
 ]
 _StateDir = Annotated[
     Path | None, typer.Option("--state-dir", help="Where state is kept; ~/.local/state/headrace by default.")
@@ -124,7 +119,6 @@ def run(
     py_files: Annotated[
         str | None, typer.Option("--py-files", help="Modules for the executors: a.zip,b.py,…; yours are sent anyway.")
     ] = None,
-    checkpoint: _Checkpoint = None,
     state_dir: _StateDir = None,
     application_id: _ApplicationId = None,
     create_topics: Annotated[
@@ -146,7 +140,7 @@ def run(
         application_id,
         bootstrap_servers,
         state_dir,
-        **{"spark.master": master, LOCATION: checkpoint, "spark.submit.pyFiles": shipped},
+        **{"spark.master": master, "spark.submit.pyFiles": shipped},
     )
     serving = None
     if port is not None:
@@ -300,12 +294,11 @@ def reset(
     topology: _AnyTopologyName = None,
     application_id: _ApplicationId = None,
     bootstrap_servers: _Servers = None,
-    checkpoint: _Checkpoint = None,
     state_dir: _StateDir = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Take an application back to the beginning: its group, internal topics, checkpoint and working copies go."""
-    config = _config(topology, application_id, bootstrap_servers, state_dir, **{LOCATION: checkpoint})
+    """Take an application back to the beginning: its group, internal topics and working copies go."""
+    config = _config(topology, application_id, bootstrap_servers, state_dir)
     if not resetting.reset(config, lambda question: yes or typer.confirm(question), Terminal()):
         raise typer.Exit(1)
 

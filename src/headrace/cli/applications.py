@@ -10,7 +10,7 @@ from pathlib import Path
 
 from headrace.kafka.internal_topics import COMMITS, commits_topic
 from headrace.kafka.topics import Topics, fixed_sinks, is_internal
-from headrace.presence import LOCK, checkpoint_of, serving_directory
+from headrace.presence import serving_directory
 from headrace.topology import Topology
 from headrace.topology.nodes import SourceNode
 
@@ -89,9 +89,6 @@ def internal_topics(application_id: str, known: Mapping[str, int]) -> list[str]:
 def files_of(state_dir: Path, application_id: str) -> list[Path]:
     """All that the application keeps below the state directory, but for the lock."""
     found: list[Path] = []
-    with contextlib.suppress(FileNotFoundError):
-        checkpoint = checkpoint_of(state_dir, application_id)
-        found += sorted(path for path in checkpoint.iterdir() if path.name != LOCK)
     copies = re.compile(re.escape(application_id) + r"-([0-9a-f]{8}|boot)")
     with contextlib.suppress(FileNotFoundError):
         found += sorted(path for path in (state_dir / "copies").iterdir() if copies.fullmatch(path.name))

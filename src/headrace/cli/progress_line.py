@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.spark.query import BatchProgress
+    from headrace.spark.progress import BatchProgress
 
 _RATE_SECONDS = 10.0
 _MOST_STORES = 4

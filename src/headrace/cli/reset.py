@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 
 from headrace.cli.applications import files_of, internal_topics
 from headrace.cli.cluster import reachable
@@ -14,8 +13,6 @@ from headrace.kafka.clients import ClientSettings
 from headrace.kafka.topics import Topics
 from headrace.presence import at_rest, state_directory
 from headrace.serving.membership import instances_group, leadership_group
-from headrace.spark.checkpoint_location import LOCATION, CheckpointLocation
-from headrace.spark.file_systems import FileDirectory
 
 
 def reset(config: StreamsConfig, confirm: Callable[[str], bool], terminal: Terminal) -> bool:
@@ -26,7 +23,6 @@ def reset(config: StreamsConfig, confirm: Callable[[str], bool], terminal: Termi
     with (
         at_rest(state_dir, application_id),
         reachable(config, terminal) as connected,
-        _checkpoint_elsewhere(config, terminal) as elsewhere,
     ):
         topics = Topics(ClientSettings.of(connected))
         doomed = internal_topics(application_id, topics.describe())
@@ -37,8 +33,6 @@ def reset(config: StreamsConfig, confirm: Callable[[str], bool], terminal: Termi
             terminal.say(f"  the topic {name}")
         for path in files:
             terminal.say(f"  {path}")
-        if elsewhere is not None:
-            terminal.say(f"  {elsewhere.location}")
         if not confirm(f"Take {application_id} back to the beginning?"):
             terminal.say("Nothing was touched.")
             return False
@@ -54,21 +48,5 @@ def reset(config: StreamsConfig, confirm: Callable[[str], bool], terminal: Termi
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
-        if elsewhere is not None:
-            elsewhere.remove_all()
     terminal.say(f"{application_id} is at the beginning. What it wrote to its output topics stays.")
     return True
-
-
-@contextmanager
-def _checkpoint_elsewhere(config: StreamsConfig, terminal: Terminal) -> Iterator[FileDirectory | None]:
-    """The checkpoint, if it is not below the state directory; one that cannot be reached is found out here."""
-    if not config.spark.get(LOCATION):
-        yield None
-        return
-    place = CheckpointLocation.of(config, state_directory(config))
-    with ExitStack() as stack:
-        with terminal.busy(f"Looking at {place.base}"):
-            directory = stack.enter_context(place.opened(config.spark))
-            directory.names()
-        yield directory

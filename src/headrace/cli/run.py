@@ -20,14 +20,13 @@ from rich.live import Live
 from rich.text import Text
 
 from headrace.cli.applications import sources_of
-from headrace.cli.cluster import download, reachable
+from headrace.cli.cluster import reachable
 from headrace.cli.companion import Companion
 from headrace.cli.progress_line import ProgressLine
 from headrace.cli.terminal import Terminal, chatter_in
 from headrace.config import StreamsConfig
 from headrace.errors import HeadraceError
 from headrace.kafka.clients import ClientSettings
-from headrace.kafka.jars import SPARK_KAFKA
 from headrace.kafka.partitions import source_topics
 from headrace.kafka.topics import Topics, TopicSpec, fixed_sinks
 from headrace.presence import running, state_directory
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
 
     from headrace.serving.config import ServingConfig
-    from headrace.spark.query import BatchProgress
+    from headrace.spark.progress import BatchProgress
 
 logger = logging.getLogger(__name__)
 
@@ -187,8 +186,6 @@ class _Run:
         app.on_progress(self._events.put)
         self._prepare_topics(config)
         self._companion.start(config, self._terminal)
-        if options.leads:
-            download(SPARK_KAFKA, "Downloading Spark's Kafka connector", self._terminal)
         with self._terminal.busy("Starting Spark" if options.serving is None else "Joining the other instances"):
             app.start()
         if options.serving is not None:

@@ -1,9 +1,8 @@
-"""Kafka not answering: how the clients' errors tell of it, and waiting until it answers again."""
+"""Kafka not answering: which errors of librdkafka say so, and waiting until it answers again."""
 
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -36,14 +35,11 @@ _CODES = (
     "CONCURRENT_TRANSACTIONS",
     "NOT_ENOUGH_REPLICAS",
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
-)
-_JAVA_ERRORS = re.compile(
-    r"org\.apache\.kafka\.common\.errors\.(Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable"
-    r"|NotLeaderOrFollower|CoordinatorNotAvailable|CoordinatorLoadInProgress|NotCoordinator"
-    r"|UnknownTopicOrPartition)Exception"
-    r"|Cannot fetch record for offset \d+ in \d+ milliseconds"
-    r"|Timed out waiting for a node assignment"
-    r"|No resolvable bootstrap urls"
+    # A broker that has just come back, or a leader that has just been elected.
+    "UNKNOWN_LEADER_EPOCH",
+    "FENCED_LEADER_EPOCH",
+    "OFFSET_NOT_AVAILABLE",
+    "REPLICA_NOT_AVAILABLE",
 )
 
 
@@ -54,11 +50,6 @@ def is_away(error: Any) -> bool:
     if isinstance(error, KafkaException):
         error = error.args[0] if error.args else None
     return isinstance(error, KafkaError) and error.code() in {getattr(KafkaError, code) for code in _CODES}
-
-
-def tells_of_absence(text: str) -> bool:
-    """Whether the text of an error that came out of Java says that Kafka does not answer."""
-    return _JAVA_ERRORS.search(text) is not None
 
 
 def await_kafka(settings: ClientSettings, given_up: Callable[[], bool]) -> bool:

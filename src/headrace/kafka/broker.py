@@ -41,10 +41,12 @@ class BrokerDied(EnvironmentFailed):
 class Broker:
     """A running broker. `lock` was handed to it: it is free again when the process is gone."""
 
-    def __init__(self, home: Home, java: Path, jars: list[Path], port: int, lock: Lock) -> None:
+    def __init__(
+        self, home: Home, java: Path, jars: list[Path], port: int, lock: Lock, settings: Mapping[str, object]
+    ) -> None:
         self.port = port
         self._home = home
-        home.properties.write_text(_properties(server_settings(home.data, port, free_port())))
+        home.properties.write_text(_properties({**server_settings(home.data, port, free_port()), **settings}))
         home.logging.write_text(_properties(_log_settings(home)))
         home.pid.write_text("")
         command = [str(java), "-Xms128m", "-Xmx512m", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"]
@@ -210,7 +212,7 @@ def _new_cluster_id() -> str:
 
 
 def server_settings(data: Path, port: int, controller_port: int) -> dict[str, object]:
-    """The broker's settings: one process, this machine only, small, quick to start, nothing deleted by age."""
+    """The broker's settings: one process, this machine only, small, quick to start, no record deleted by age."""
     return {
         "process.roles": "broker,controller",
         "node.id": NODE_ID,
@@ -223,7 +225,6 @@ def server_settings(data: Path, port: int, controller_port: int) -> dict[str, ob
         # records with old timestamps would vanish within minutes.
         "auto.create.topics.enable": "false",
         "log.retention.ms": -1,
-        "offsets.retention.minutes": 60 * 24 * 365,
         "group.initial.rebalance.delay.ms": 0,
         "offsets.topic.replication.factor": 1,
         "offsets.topic.num.partitions": 8,

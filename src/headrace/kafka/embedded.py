@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -43,18 +44,25 @@ class EmbeddedKafka:
     """A Kafka broker on this machine; it runs as long as a process uses it, and its data stays.
 
     Processes that name the same state directory share one broker. With `port` taken, it listens on a free one.
+    `settings` are Kafka's, and apply if this process starts the broker.
 
         with EmbeddedKafka(Path("state")) as kafka:
             producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     """
 
     def __init__(
-        self, state_dir: Path | None = None, port: int = DEFAULT_PORT, progress: Progress | None = None
+        self,
+        state_dir: Path | None = None,
+        port: int = DEFAULT_PORT,
+        progress: Progress | None = None,
+        *,
+        settings: Mapping[str, object] | None = None,
     ) -> None:
         self.state_dir = (state_dir or default_state_dir()).expanduser().absolute()
         self._home = Home.of(self.state_dir)
         self._port = port
         self._progress = progress
+        self._settings = settings or {}
         self._users: Lock | None = None
         self._owner = 0
         self._endpoint: Endpoint | None = None
@@ -157,6 +165,7 @@ class EmbeddedKafka:
         command = [sys.executable, "-m", "headrace.kafka.keeper", str(self.state_dir)]
         command += ["--java", str(find_java().path), "--port", str(port), "--lock-fd", str(keeper_lock.fd)]
         command += ["--same-port"] if killed is not None else []
+        command += [f"--setting={name}={value}" for name, value in self._settings.items()]
         with self._home.keeper_log.open("wb") as log:
             process = subprocess.Popen(
                 command,

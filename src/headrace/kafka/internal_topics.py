@@ -9,7 +9,13 @@ from headrace.kafka.topics import Topics, TopicSpec, changelog_topics, fixed_sin
 from headrace.topology import Topology
 
 COMMITS = "commits"
-"""The topic whose offset in the application's group is the number of the next batch; who owns it leads."""
+"""The topic with a record for each batch that was committed; the owner of its partition leads."""
+_COMMITS_CONFIGS = {
+    "cleanup.policy": "compact",
+    # Each batch writes a record and only the last one counts: what came before it is removed soon.
+    "segment.bytes": str(16 * 1024 * 1024),
+    "max.message.bytes": str(16 * 1024 * 1024),
+}
 
 
 def commits_topic(application_id: str) -> str:
@@ -29,9 +35,7 @@ def plan_topics(topology: Topology, config: StreamsConfig, settings: ClientSetti
 def make_topics(topology: Topology, config: StreamsConfig, settings: ClientSettings, plan: PartitionPlan) -> None:
     """Makes the internal topics that are not there yet."""
     assert config.application_id is not None
-    commits = TopicSpec(
-        commits_topic(config.application_id), 1, {"cleanup.policy": "compact"}, config.replication_factor
-    )
+    commits = TopicSpec(commits_topic(config.application_id), 1, _COMMITS_CONFIGS, config.replication_factor)
     changelogs = changelog_topics(config.application_id, topology, plan, config.replication_factor)
     Topics(settings).ensure([commits, *changelogs])
 

@@ -10,8 +10,8 @@ from headrace.topology import Topology
 from headrace.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from headrace.topology.topology import Subtopology
 
-# Kafka's own topics, which no pattern means.
-_KAFKAS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+KAFKAS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Kafka's own topics, which no pattern means."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class _Group:
 def _topics_of(node: SourceNode, known: Mapping[str, int]) -> Iterable[str]:
     if node.pattern is None:
         return node.topics
-    return sorted(topic for topic in known if node.pattern.fullmatch(topic) and topic not in _KAFKAS_OWN)
+    return sorted(topic for topic in known if node.pattern.fullmatch(topic) and topic not in KAFKAS_OWN)
 
 
 def _check_patterns(topology: Topology, known: Mapping[str, int]) -> None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
     from confluent_kafka.admin import AdminClient
 
-_DAY_MS = 24 * 60 * 60 * 1000
+ADDITIONAL_RETENTION_MS = 24 * 60 * 60 * 1000
+"""How much longer than its store a changelog keeps records, as in Kafka Streams."""
 _MAX_LONG = 2**63 - 1
 _WINDOWED = (StoreKind.WINDOW, StoreKind.TIMESTAMPED_WINDOW, StoreKind.SESSION)
 _INTERNAL_SUFFIXES = (
@@ -30,6 +31,8 @@ _INTERNAL_SUFFIXES = (
 )
 _NOT_READY = "All brokers are currently fenced"
 """What a cluster says whose brokers have just come back."""
+_NO_LEADERS = "No leaders found"
+"""What librdkafka says of partitions whose broker has just come back; it has no code of its own for it."""
 _PAUSE_SECONDS = 0.1
 
 _T = TypeVar("_T")
@@ -97,7 +100,7 @@ def changelog_topics(
 def changelog_configs(store: StoreSpec) -> dict[str, str]:
     """The settings of a store's changelog."""
     configs = {"message.timestamp.type": "CreateTime", "cleanup.policy": "compact"}
-    with_margin = str(min(store.retention_ms + _DAY_MS, _MAX_LONG))
+    with_margin = str(min(store.retention_ms + ADDITIONAL_RETENTION_MS, _MAX_LONG))
     if store.kind in _WINDOWED:
         # With duplicates, records of one key are different entries: compaction would lose them.
         configs["cleanup.policy"] = "delete" if store.retain_duplicates else "compact,delete"
@@ -138,9 +141,7 @@ class Topics:
         try:
             self._admin: AdminClient = AdminClient({"log_level": 0, **settings.admin()})
         except KafkaException as error:
-            raise ConfigError(
-                f"kafka settings: {_reason(error)}. A setting for Spark's connector alone is prefixed with java."
-            ) from None
+            raise ConfigError(f"kafka settings: {_reason(error)}") from None
 
     def describe(self, names: Iterable[str] | None = None) -> dict[str, int]:
         """The number of partitions by topic, of those that exist; of all topics by default."""
@@ -232,6 +233,18 @@ class Topics:
             for resource, future in asked.items()
         }
 
+    def configure(self, name: str, configs: Mapping[str, str]) -> None:
+        """Changes settings of a topic, and no others."""
+        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+        entries = [
+            ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+            for setting, value in configs.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+        asked = self._admin.incremental_alter_configs([resource], request_timeout=self._timeout)
+        self._ask(asked[resource].result)
+
     def makes_what_is_written(self) -> bool:
         """Whether the brokers make a topic that is written to; so it is assumed where they do not tell."""
         from confluent_kafka import KafkaException
@@ -292,13 +305,38 @@ class Topics:
             time.sleep(0.005)
         return True
 
-    def ends(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """How far a read_committed reader gets in these partitions now."""
-        from confluent_kafka import TopicPartition
+    def beginnings(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The first offset that each of these partitions still has."""
         from confluent_kafka.admin import OffsetSpec
 
-        wanted = [TopicPartition(*place) for place in partitions]
-        return self._offsets(wanted, OffsetSpec.latest()) if wanted else {}
+        return self._offsets(_places(partitions), OffsetSpec.earliest())
+
+    def ends(self, partitions: Iterable[tuple[str, int]], *, committed: bool = True) -> dict[tuple[str, int], int]:
+        """How far a reader gets in these partitions now: one that is read_committed, or any."""
+        from confluent_kafka.admin import OffsetSpec
+
+        return self._offsets(_places(partitions), OffsetSpec.latest(), committed)
+
+    def ids(self, names: Iterable[str]) -> dict[str, str]:
+        """The ids of the topics that exist: a topic that is deleted and created again gets another one."""
+        from confluent_kafka import KafkaException, TopicCollection
+
+        wanted = list(names)
+        if not wanted:
+            return {}
+        asked = self._admin.describe_topics(TopicCollection(wanted), request_timeout=self._timeout)
+        found: dict[str, str] = {}
+        for name, future in asked.items():
+            try:
+                found[name] = str(future.result().topic_id)
+            except KafkaException as error:
+                if is_away(error):
+                    raise self._unreachable(error) from None
+        return found
+
+    def has_committed(self, group: str, topics: Iterable[str]) -> bool:
+        """Whether a consumer group has an offset in any of these topics."""
+        return any(each.committed is not None for each in self.lag(group, topics))
 
     def delete_group(self, group: str) -> None:
         """Forgets a consumer group and its offsets, if it exists."""
@@ -335,12 +373,20 @@ class Topics:
     def _offsets(self, partitions: list[Any], spec: Any, committed: bool = True) -> dict[tuple[str, int], int]:
         from confluent_kafka import IsolationLevel
 
+        if not partitions:
+            return {}
         asked = self._admin.list_offsets(
             dict.fromkeys(partitions, spec),
             isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
             request_timeout=self._timeout,
         )
-        return {(each.topic, each.partition): self._ask(future.result).offset for each, future in asked.items()}
+        found = {(each.topic, each.partition): self._ask(future.result).offset for each, future in asked.items()}
+        unknown = [place for place, offset in found.items() if offset < 0]
+        if unknown:
+            # librdkafka has no error for a leader that does not answer, or that has moved.
+            topic, number = unknown[0]
+            raise KafkaAway(f"Kafka at {self._servers} did not say where partition {number} of topic {topic} ends.")
+        return found
 
     def _misfits(self, specs: list[TopicSpec], known: Mapping[str, int]) -> list[str]:
         """What Kafka Streams would complain of too."""
@@ -386,11 +432,17 @@ class Topics:
             raise self._unreachable(error) from None
 
     def _unreachable(self, error: Exception) -> EnvironmentFailed:
-        kind = KafkaAway if is_away(error) else EnvironmentFailed
+        kind = KafkaAway if is_away(error) or _NO_LEADERS in str(error) else EnvironmentFailed
         return kind(
             f"Kafka at {self._servers} did not answer as it should: {_reason(error)}. Check that it runs, that "
             "bootstrap_servers is right, and that the kafka settings (TLS, SASL) are those of the cluster."
         )
+
+
+def _places(partitions: Iterable[tuple[str, int]]) -> list[Any]:
+    from confluent_kafka import TopicPartition
+
+    return [TopicPartition(*place) for place in partitions]
 
 
 def _config_misfits(wanted: Mapping[str, str], actual: Mapping[str, str]) -> list[str]:

@@ -1,1 +1,1 @@
-"""Runs topologies on Spark Structured Streaming: the only place that imports pyspark."""
+"""Runs topologies on Spark: the only place that imports pyspark."""

@@ -1,4 +1,4 @@
-"""Commits a batch to Kafka: its results, the batch's number and the source offsets, all in one transaction."""
+"""Commits a batch to Kafka: its results, the source offsets and the commit record, all in one transaction."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import Any
 
-import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from headrace.errors import EnvironmentFailed, FencedError, KafkaAway, ProductionFailed
@@ -19,33 +19,21 @@ from headrace.kafka.absence import is_away
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.internal_topics import commits_topic
 from headrace.kafka.topics import Topics
+from headrace.record import NO_HEADERS
+from headrace.spark.commit_record import KEY, CommitRecord, last_commit, taken_over
+from headrace.spark.ranges import Row
 from headrace.spark.results import Outputs, Refused, produce_all
 
 logger = logging.getLogger(__name__)
 librdkafka = logging.getLogger("headrace.librdkafka")
 
 
-class Committed(msgspec.Struct):
-    """The last batch that was committed: its number and what is known of it."""
-
-    batch: int
-    token: str = ""
-    query: str = ""
-    """The checkpoint that the batch belongs to."""
-
-
-NEVER = Committed(-1)
-
-_COORDINATOR_MOVES = (
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-)
-_COORDINATOR_PAUSE = 0.2
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
+_FAILED = (KafkaException, SystemError)
+"""What the producer's calls raise: a fatal error that comes up among delivery reports makes it a SystemError."""
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 _UNKNOWN_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
-_NO_REASON = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT, KafkaError._FATAL)
+_NO_REASON = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT, KafkaError._FATAL, KafkaError._STATE)
 """Why records are refused that something else has gone wrong with before: the reason is that of the transaction."""
 _SILENCE_SECONDS = 15.0
 """How long Kafka may be silent until it counts as away."""
@@ -54,6 +42,7 @@ _START_SECONDS = 45.0
 _ABORT_SECONDS = 5.0
 _MARGIN_SECONDS = 5.0
 _STEP_SECONDS = 1.0
+_REASON_SECONDS = 1.0
 _TRANSACTION_MS = 60_000
 _PRODUCER = {
     "partitioner": "murmur2_random",
@@ -68,24 +57,6 @@ _abandoned: list[Producer] = []
 """Producers that are stuck in a call: to let go of them would be to wait for them."""
 
 
-def last_commit(settings: ClientSettings, application_id: str) -> Committed:
-    """The last batch that any process has committed. Who asks disturbs no other; open transactions are passed over."""
-    ours = {"group.id": application_id, "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
-    consumer = Consumer({"log_level": 0, **settings.consumer(**ours)})
-    try:
-        return _read_marker(consumer, application_id) or NEVER
-    finally:
-        consumer.close()
-
-
-def taken_over(application_id: str) -> FencedError:
-    """The error of a process that finds another one in its place."""
-    return FencedError(
-        f"Another process runs the application {application_id} and has taken over; this one stops. "
-        "Nothing is lost: the other one goes on after the last batch that was committed."
-    )
-
-
 class TransactionalCommitter:
     """One transactional producer for an application: a second one with the same id fences the first.
 
@@ -97,49 +68,39 @@ class TransactionalCommitter:
         self._application_id = application_id
         self._timeout = timeout
         self._began = 0.0
-        self._fatal: KafkaError | None = None
-        """What has made the producer useless."""
         self._producer_settings = settings.producer(**self._kind(), **_PRODUCER)
         self._producer = self._new_producer()
         ours = {"group.id": application_id, "enable.auto.commit": False}
         self._consumer = Consumer({"log_level": 0, **settings.consumer(**ours)})
-        self._topics: Topics | None = None
-        self._last = NEVER
+        self._last_token = ""
 
-    def committed(self) -> Committed:
-        """The last batch that was committed."""
-        try:
-            self._last = _read_marker(self._consumer, self._application_id) or self._last
-        except KafkaException as error:
-            raise self._reason(error, []) from error
-        return self._last
+    def last(self) -> CommitRecord | None:
+        """The last commit, now that no other process can make one any more; None where there is none."""
+        found = last_commit(self._settings, self._application_id)
+        self._last_token = "" if found is None else found.token
+        return found
 
-    def commit(self, outputs: Outputs, batch: Committed, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Writes everything and commits it, or nothing of it."""
+    def commit(self, outputs: Outputs, record: CommitRecord, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Writes everything and commits it, or nothing of it; `offsets` are those that have moved."""
         producer = self._producer
         refused: list[Refused] = []
         self._began = time.monotonic()
         try:
             producer.begin_transaction()
-            refused = produce_all(producer, outputs)
-            group = self._consumer.consumer_group_metadata()
-            positions = self._positions(batch, offsets)
-            self._bounded(lambda: producer.send_offsets_to_transaction(positions, group, self._timeout))
+            refused = produce_all(producer, chain(outputs, self._last_row(record)))
+            positions = _positions(offsets)
+            if positions:
+                group = self._consumer.consumer_group_metadata()
+                self._bounded(lambda: producer.send_offsets_to_transaction(positions, group, self._timeout))
             self._deliver(refused)
             self._bounded(lambda: producer.commit_transaction(self._timeout))
-        except KafkaException as error:
-            with contextlib.suppress(KafkaException):
-                producer.poll(0)  # tells of what was refused
-            reason = self._reason(error, refused)
+        except _FAILED as error:
+            self._await_reason(refused)
+            fatal = self._fatal_error()
+            reason = self._reason(_told(error), refused) if fatal is None else self._reason(fatal, [])
             self._abort(reason)
             raise reason from error
-        self._last = batch
-
-    def await_visible(self, partitions: Mapping[str, int]) -> None:
-        """Waits until readers of these topics see what was committed: Kafka commits a moment before it shows it."""
-        if self._topics is None:
-            self._topics = Topics(self._settings, self._timeout)
-        self._topics.await_committed(partitions, self._timeout)
+        self._last_token = record.token
 
     def close(self) -> None:
         """Lets go of the connections."""
@@ -150,12 +111,23 @@ class TransactionalCommitter:
         return {"transactional.id": self._application_id}
 
     def _plain_producer(self) -> Producer:
-        # Left to itself, confluent-kafka raises a fatal error in the middle of telling what became of the records.
-        return Producer({**self._producer_settings, "error_cb": self._notice}, logger=librdkafka)
+        return Producer(self._producer_settings, logger=librdkafka)
 
-    def _notice(self, error: KafkaError) -> None:
-        if error.fatal():
-            self._fatal = error
+    def _await_reason(self, refused: list[Refused]) -> None:
+        """Has the producer tell why records were refused: that it takes no more of them may come before."""
+        deadline = time.monotonic() + _REASON_SECONDS
+        with contextlib.suppress(*_FAILED):
+            self._producer.poll(0)
+            while refused and _first_reason(refused) is None and time.monotonic() < deadline:
+                self._producer.poll(_REASON_SECONDS / 20)
+
+    def _fatal_error(self) -> KafkaException | None:
+        """What has made the producer useless, None if it is not: whatever is asked of it next is refused with that."""
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as error:
+            return error if error.args[0].fatal() else None
+        return None
 
     def _new_producer(self) -> Producer:
         producer = self._plain_producer()
@@ -165,11 +137,10 @@ class TransactionalCommitter:
             raise self._reason(error, []) from error
         return producer
 
-    def _positions(self, batch: Committed, offsets: Mapping[tuple[str, int], int]) -> list[TopicPartition]:
-        """What is committed to the application's group: where to read on, and the batch's number."""
-        positions = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
-        metadata = msgspec.json.encode(batch).decode()
-        return [*positions, TopicPartition(commits_topic(self._application_id), 0, batch.batch + 1, metadata)]
+    def _last_row(self, record: CommitRecord) -> Iterator[tuple[str, list[Row]]]:
+        """The commit record as the last row that a batch writes."""
+        row = (0, int(time.time() * 1000), KEY, record.pack(), NO_HEADERS)
+        yield commits_topic(self._application_id), [row]
 
     def _bounded(self, call: Callable[[], None]) -> None:
         """Makes a call that librdkafka may not come back from, time-out or not, if the broker goes away meanwhile."""
@@ -217,10 +188,8 @@ class TransactionalCommitter:
 
     def _reason(self, error: KafkaException, refused: list[Refused]) -> Exception:
         """The error to raise for one of librdkafka's."""
-        first = next((each for each in refused if each.error.code() not in _NO_REASON), None)
+        first = _first_reason(refused)
         cause: KafkaError = error.args[0] if first is None else first.error
-        if self._fatal is not None:
-            cause, first = self._fatal, None
         servers = self._settings.bootstrap_servers
         if cause.code() in _FENCED:
             return self._fenced()
@@ -241,8 +210,8 @@ class TransactionalCommitter:
         """A producer is fenced by a second one, and also when its transaction took too long."""
         limit = self._producer_settings.get("transaction.timeout.ms", _TRANSACTION_MS) / 1000
         if time.monotonic() - self._began > limit:
-            last = self._last
-            if self.committed() == last:
+            found = last_commit(self._settings, self._application_id)
+            if found is not None and found.token == self._last_token:
                 return KafkaAway(f"Kafka has given up a transaction that took longer than {limit:.0f} seconds")
         return taken_over(self._application_id)
 
@@ -259,20 +228,43 @@ class TransactionalCommitter:
 
 
 class PlainCommitter(TransactionalCommitter):
-    """At least once: results first, then the batch's number and the offsets."""
+    """At least once: results first, then the commit record and the offsets."""
 
-    def commit(self, outputs: Outputs, batch: Committed, offsets: Mapping[tuple[str, int], int]) -> None:
+    def __init__(self, settings: ClientSettings, application_id: str, timeout: float = _SILENCE_SECONDS) -> None:
+        super().__init__(settings, application_id, timeout)
+        self._topics = Topics(settings, timeout)
+        self._end: int | None = None
+        """The end of the topic of commits, when the last record there was this process's."""
+
+    def commit(self, outputs: Outputs, record: CommitRecord, offsets: Mapping[tuple[str, int], int]) -> None:
         refused: list[Refused] = []
+        # Before anything is written too: a changelog must not end with what a process wrote that was replaced.
+        self._check_alone()
         try:
+            self._check_alone()
             refused = produce_all(self._producer, outputs)
             self._deliver(refused)
-            self._consumer.commit(offsets=self._positions(batch, offsets), asynchronous=False)
-        except KafkaException as error:
-            raise self._reason(error, refused) from error
-        self._last = batch
+            self._check_alone()
+            refused = produce_all(self._producer, self._last_row(record))
+            self._deliver(refused)
+            self._end = self._end + 1 if self._end is not None else None
+            positions = _positions(offsets)
+            if positions:
+                self._consumer.commit(offsets=positions, asynchronous=False)
+        except _FAILED as error:
+            raise self._reason(_told(error), refused) from error
+        self._last_token = record.token
 
-    def await_visible(self, partitions: Mapping[str, int]) -> None:
-        """What is written without a transaction is there at once."""
+    def _check_alone(self) -> None:
+        """Raises FencedError where another process has committed: nothing fences a producer without transactions."""
+        place = (commits_topic(self._application_id), 0)
+        end = self._topics.ends([place], committed=False)[place]
+        if end == self._end:
+            return
+        found = last_commit(self._settings, self._application_id)
+        if ("" if found is None else found.token) != self._last_token:
+            raise taken_over(self._application_id)
+        self._end = end
 
     def _kind(self) -> dict[str, Any]:
         return {"enable.idempotence": True}
@@ -281,17 +273,18 @@ class PlainCommitter(TransactionalCommitter):
         return self._plain_producer()
 
 
-def _read_marker(consumer: Consumer, application_id: str) -> Committed | None:
-    """The last batch that was committed; a broker that has just started may need a moment to find the group."""
-    marker = TopicPartition(commits_topic(application_id), 0)
-    deadline = time.monotonic() + _START_SECONDS
-    while True:
-        try:
-            found = consumer.committed([marker], timeout=_START_SECONDS)[0]
-        except KafkaException as error:
-            if error.args[0].code() not in _COORDINATOR_MOVES or time.monotonic() > deadline:
-                raise
-            time.sleep(_COORDINATOR_PAUSE)
-        else:
-            known = found.offset >= 0 and found.metadata
-            return msgspec.json.decode(found.metadata, type=Committed) if known else None
+def _first_reason(refused: list[Refused]) -> Refused | None:
+    """The first record that was refused for a reason of its own."""
+    return next((each for each in refused if each.error.code() not in _NO_REASON), None)
+
+
+def _told(error: Exception) -> KafkaException:
+    """What librdkafka has told; anything else is raised again."""
+    found = error.__cause__ if isinstance(error, SystemError) else error
+    if not isinstance(found, KafkaException):
+        raise error
+    return found
+
+
+def _positions(offsets: Mapping[tuple[str, int], int]) -> list[TopicPartition]:
+    return [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]

@@ -1,4 +1,4 @@
-"""What made a query fail: the error itself, dug out of what Spark wraps around it."""
+"""What made a batch fail: the error itself, dug out of what Spark wraps around it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 from headrace import errors
 from headrace.errors import DiskFull, HeadraceError, KafkaAway, StreamsError, WorkerLost
-from headrace.kafka.absence import is_away, tells_of_absence
+from headrace.kafka.absence import is_away
 
-_OURS = re.compile(r"^\s*(?:pyspark\.\S*: )?headrace\.[\w.]*?(?P<kind>\w+(?:Error|Failed|Away)): (?P<message>.+)$")
+_OURS = re.compile(r"^\s*(?:pyspark\.\S*: )?headrace\.[\w.]*?(?P<kind>[A-Z]\w+): (?P<message>.+)$")
 _PYTHONS = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*(?:Error|Exception|Exit|Failed)): (?P<message>.+)$")
 _JAVAS = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.)+(?P<kind>[A-Z]\w*(?:Error|Exception)): (?P<message>.+)$")
 _TRACE = re.compile(r"^\s*(at |File \"|Traceback |\.\.\. \d+ more|Caused by: |SQLSTATE: |=== )|^\s*$|^\s+\S*\^+")
@@ -39,7 +39,7 @@ def cause_of(error: BaseException, state_dir: Path) -> Exception:
     told = _last(text.splitlines(), _OURS)
     if told is not None:
         found: Exception = _remade(*told)
-    elif any(is_away(seen) for seen in _chain(error)) or tells_of_absence(text):
+    elif any(is_away(seen) for seen in _chain(error)):
         found = KafkaAway("Kafka does not answer")
     elif _is_full(error, text, state_dir):
         found = DiskFull(_disk_message(state_dir))

@@ -7,20 +7,16 @@ join does, one of the internal topics is a real one: its rows come back with a l
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.errors import StreamsError
-from headrace.kafka.partitions import PartitionPlan
+from headrace.kafka.partitions import KAFKAS_OWN, PartitionPlan
 from headrace.topology import Topology
 from headrace.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from headrace.topology.operations import Process, TableTransformValues
 from headrace.topology.topology import Subtopology
-
-_EARLIEST, _LATEST = -2, -1
-_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
 
 
 @dataclass(frozen=True)
@@ -46,24 +42,41 @@ class Layout:
     """By sub-topology, how many partitions it has."""
     scheduling: frozenset[int]
     """Sub-topologies with processors of the user's, which may ask for punctuations."""
-    starting_offsets: str
-    """Where the first batch begins to read, in the form of Spark's source."""
+    read_from_end: frozenset[str]
+    """Topics and patterns that are read from their end on when the application first runs."""
 
-    @property
-    def width(self) -> int:
-        """How many partitions a stage has."""
-        return max(self.tasks.values(), default=1)
+    def sources(self, known: Iterable[str]) -> list[str]:
+        """Of the topics that Kafka has, those that tasks read."""
+        return [
+            topic
+            for topic in known
+            if (topic in self.readers and topic not in self.shuffled)
+            or (topic not in self.readers and topic not in KAFKAS_OWN and self._pattern_of(topic) is not None)
+        ]
 
-    def task_for(self, topic: str, partition: int) -> str:
-        """The task that reads a partition of a topic of Kafka's; StreamsError where there is none."""
+    def begins_at_end(self, topic: str) -> bool:
+        """Whether a topic is read from its end on when it is first read."""
+        if topic in self.readers:
+            return topic in self.read_from_end
+        pattern = self._pattern_of(topic)
+        return pattern is not None and pattern.pattern in self.read_from_end
+
+    def stage_tasks(self, stage: int) -> list[str]:
+        """The names of a stage's tasks."""
+        return [f"{group}_{partition}" for group, partition in self.tasks_of(self.stages[stage])]
+
+    def group_of(self, topic: str) -> int:
+        """The sub-topology that reads a source topic."""
         group = self.readers.get(topic)
         if group is None:
-            group = next((group for pattern, group in self.patterns.items() if pattern.fullmatch(topic)), None)
-        if group is None:
-            raise StreamsError(
-                f"Topic {topic} fits a pattern of the topology in Java, which looks for topics, but not in Python. "
-                "Write the pattern in a way that means the same in both"
-            )
+            pattern = self._pattern_of(topic)
+            assert pattern is not None, f"{topic} is no source of the topology"
+            group = self.patterns[pattern]
+        return group
+
+    def task_for(self, topic: str, partition: int) -> str:
+        """The task that reads a partition of a source topic; StreamsError where there is none."""
+        group = self.group_of(topic)
         tasks = self.tasks[group]
         if partition >= tasks:
             raise StreamsError(
@@ -74,6 +87,9 @@ class Layout:
                 "headrace reset"
             )
         return f"{group}_{partition}"
+
+    def _pattern_of(self, topic: str) -> re.Pattern[str] | None:
+        return next((pattern for pattern in self.patterns if pattern.fullmatch(topic)), None)
 
     def tasks_of(self, subtopologies: Iterable[int]) -> list[tuple[int, int]]:
         """Sub-topology and partition of each of their tasks."""
@@ -122,20 +138,13 @@ def lay_out(topology: Topology, plan: PartitionPlan, application_id: str, known:
         {**chosen_from, **partitions},
         dict(plan.tasks),
         frozenset(group.id for group in groups if _may_schedule(topology, group)),
-        _starting_offsets(
-            topology,
-            {
-                **{topic: count for topic, count in partitions.items() if topic not in internal - looped},
-                **{topic: known[topic] for topic in global_topics},
-            },
+        frozenset(
+            name
+            for node in topology.nodes.values()
+            if isinstance(node, SourceNode) and node.offset_reset == "latest"
+            for name in (*node.topics, *([] if node.pattern is None else [node.pattern.pattern]))
         ),
     )
-
-
-def java_pattern(pattern: re.Pattern[str]) -> str:
-    """The pattern as Java writes it, in a group of its own."""
-    flags = "".join(letter for letter, flag in _FLAGS.items() if pattern.flags & flag)
-    return f"(?{flags}:{pattern.pattern.replace('(?P<', '(?<')})"
 
 
 def _topics_that_loop(groups: list[int], writes: Mapping[int, list[str]], readers: Mapping[str, int]) -> set[str]:
@@ -185,27 +194,6 @@ def _written(topology: Topology, group: Subtopology) -> list[str]:
 def _patterns(topology: Topology, group: Subtopology) -> list[re.Pattern[str]]:
     nodes = (topology.nodes[name] for name in group.nodes)
     return [node.pattern for node in nodes if isinstance(node, SourceNode) and node.pattern is not None]
-
-
-def _starting_offsets(topology: Topology, partitions: Mapping[str, int]) -> str:
-    """The first offset of each partition; the next one to come where the source says so."""
-    sources = [
-        node for node in topology.nodes.values() if isinstance(node, SourceNode) and node.offset_reset == "latest"
-    ]
-    latest = {
-        topic
-        for node in sources
-        for topic in partitions
-        if topic in node.topics or (node.pattern is not None and node.pattern.fullmatch(topic))
-    }
-    if not latest:
-        return "earliest"
-    return json.dumps(
-        {
-            topic: {str(number): _LATEST if topic in latest else _EARLIEST for number in range(count)}
-            for topic, count in partitions.items()
-        }
-    )
 
 
 def _may_schedule(topology: Topology, group: Subtopology) -> bool:

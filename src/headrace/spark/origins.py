@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
 
-from headrace.spark.rows import Row
+from headrace.spark.ranges import Row
 
 _BEFORE_ALL = -(1 << 63)
 

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from headrace.errors import EnvironmentFailed, KafkaAway
+from headrace.errors import EnvironmentFailed, KafkaAway, RecordsLost
 from headrace.kafka.absence import is_away
 from headrace.kafka.clients import ClientSettings
 from headrace.record import NO_HEADERS
-from headrace.spark.rows import Row
-from headrace.spark.source import Range
+from headrace.spark.ranges import Range, Row
 
 librdkafka = logging.getLogger("headrace.librdkafka")
 
@@ -113,7 +112,7 @@ class KafkaReader:
             return
         self.has_failed = True
         if error.code() in _LOST:
-            raise EnvironmentFailed(
+            raise RecordsLost(
                 f"Kafka at {self._servers} no longer has all of {_text(wanted)}: they were deleted, by the topic's "
                 "retention or with the topic, before they were read. To go on with what is left, set failOnDataLoss to "
                 "false in the spark settings; to begin anew: headrace reset"
@@ -127,14 +126,17 @@ def _text(wanted: Range) -> str:
     return f"offsets {wanted.start} to {wanted.end - 1} of partition {wanted.partition} of topic {wanted.topic}"
 
 
-_readers: dict[str, KafkaReader] = {}
+_readers: dict[tuple[str, int], KafkaReader] = {}
+"""By program and number; a task that merges several topics reads each with a reader of its own."""
 
 
-def reader_for(program_id: str, settings: ClientSettings, group: str, *, skip_lost: bool) -> KafkaReader:
-    """The reader of this process, kept from batch to batch as long as nothing fails."""
-    reader = _readers.get(program_id)
+def reader_for(
+    program_id: str, settings: ClientSettings, group: str, *, skip_lost: bool, number: int = 0
+) -> KafkaReader:
+    """A reader of this process, kept from batch to batch as long as nothing fails."""
+    reader = _readers.get((program_id, number))
     if reader is None or reader.has_failed:
-        while _readers:
-            _readers.popitem()[1].close()
-        reader = _readers[program_id] = KafkaReader(settings, group, skip_lost=skip_lost)
+        for known in [each for each in _readers if each[0] != program_id or each[1] == number]:
+            _readers.pop(known).close()
+        reader = _readers[program_id, number] = KafkaReader(settings, group, skip_lost=skip_lost)
     return reader

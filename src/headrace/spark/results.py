@@ -1,16 +1,17 @@
-"""The results of a batch on their way from Spark's rows to Kafka's producer."""
+"""The results of a batch on their way from the workers to Kafka's producer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
-import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from headrace.spark.rows import REPORT, STALE, STATE, Parcel, Row, read_parcels
-from headrace.spark.worker import Report
+from headrace.spark.parcels import REPORT, Parcel
+from headrace.spark.ranges import Row
+from headrace.spark.task_run import Report
 
 
 class Outputs:
@@ -18,7 +19,7 @@ class Outputs:
 
     def __init__(self, parcels: Sequence[Parcel] = ()) -> None:
         self._parcels = parcels
-        self._count = sum(parcel.count for parcel in parcels)
+        self._count = sum(parcel.rows for parcel in parcels)
 
     def __len__(self) -> int:
         return self._count
@@ -36,28 +37,22 @@ class Refused(NamedTuple):
     error: KafkaError
 
 
-def sort_out(table: pa.Table) -> tuple[Outputs, dict[str, bytes], list[Report]]:
-    """The results of a batch: records to write, changes by task, and reports."""
+def sort_out(parcels: Iterable[Parcel]) -> tuple[Outputs, list[Report]]:
+    """The results of a batch: records to write, those of each task in their order, and the tasks' reports."""
     outputs: list[Parcel] = []
-    changes: dict[str, bytes] = {}
     reports: list[Report] = []
-    for parcel in read_parcels(table):
-        if parcel.topic == STATE:
-            changes.update((task.decode(), packed) for _, _, task, packed, _ in parcel.open() if task and packed)
-        elif parcel.topic == REPORT:
-            reports += [msgspec.json.decode(content, type=Report) for _, _, _, content, _ in parcel.open() if content]
+    for parcel in sorted(parcels, key=attrgetter("first")):
+        if parcel.topic == REPORT:
+            reports += [_report(content) for _, _, _, content, _ in parcel.open() if content is not None]
         else:
             outputs.append(parcel)
-    return Outputs(outputs), changes, reports
+    return Outputs(outputs), reports
 
 
-def stale_tasks(table: pa.Table) -> set[str]:
-    """The tasks whose working copies have to be made anew before the batch can run."""
-    stale = (parcel for parcel in read_parcels(table) if parcel.topic == STALE)
-    return {task.decode() for parcel in stale for _, _, task, _, _ in parcel.open() if task}
+_report = msgspec.msgpack.Decoder(Report).decode
 
 
-def produce_all(producer: Producer, outputs: Outputs) -> list[Refused]:
+def produce_all(producer: Producer, outputs: Iterable[tuple[str, list[Row]]]) -> list[Refused]:
     """Hands all records to the producer; what fails is in the list once the producer is flushed."""
     refused: list[Refused] = []
 

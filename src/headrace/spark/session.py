@@ -1,4 +1,4 @@
-"""The Spark session: what Headrace needs of it, and what the user adds."""
+"""Spark's context: what Headrace needs of it, and what the user adds."""
 
 from __future__ import annotations
 
@@ -7,65 +7,68 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark import SparkConf, SparkContext
 
-from headrace.kafka.jars import SPARK_KAFKA, resolve
+from headrace.errors import ConfigError
 from headrace.kafka.java import find_java
 from headrace.spark.masters import MASTER, is_local
 
-_LOCAL_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _SPARK = "spark."
-_JARS = "spark.jars"
+_OPTIONS = ("maxoffsetspertrigger", "failondataloss")
+"""Settings of batches, under the names that Spark's Kafka source has for them."""
 
 
-def make_session(
-    application_id: str,
-    *,
-    threads: int | None = None,
-    checkpoint: str,
-    settings: Mapping[str, Any],
-) -> SparkSession:
-    """A session with Kafka's connector; `settings` of the user's go before Headrace's own."""
+def make_context(application_id: str, *, threads: int | None = None, settings: Mapping[str, Any]) -> SparkContext:
+    """The running context, or a new one; `settings` override Headrace's defaults."""
     os.environ["JAVA_HOME"] = str(find_java().path.resolve().parent.parent)
     os.environ.setdefault("PYSPARK_PYTHON", str(settings.get("spark.pyspark.python", sys.executable)))
     ours = {
         MASTER: f"local[{threads or '*'}]",
         "spark.app.name": application_id,
-        _JARS: ",".join(str(jar) for jar in resolve(SPARK_KAFKA)),
-        # The JVM plans batches and passes large pieces of bytes on: too little to win back the time that its second
+        # The JVM schedules jobs and passes large pieces of bytes on: too little to win back the time that its second
         # compiler would take from the workers, and not what its default collector is made for.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-        # Below the largest number Spark measures the batch anew for every row, which costs more than all the rest.
-        "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
         "spark.python.unix.domain.socket.enabled": "true",
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-        "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.scheduler.mode": "FIFO",
         "spark.locality.wait": "0",
     }
     if is_local(str(settings.get(MASTER, ours[MASTER]))):
-        # What is shuffled stays on this machine.
-        ours |= {"spark.shuffle.compress": "false", "spark.shuffle.checksum.enabled": "false"}
-    if "://" not in checkpoint or checkpoint.startswith("file:"):
-        ours["spark.sql.streaming.checkpointFileManagerClass"] = _LOCAL_FILES
+        # What is shuffled stays on this machine, which has Headrace.
+        ours |= {
+            "spark.shuffle.compress": "false",
+            "spark.shuffle.checksum.enabled": "false",
+            "spark.python.daemon.module": "headrace.spark.daemon",
+        }
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         del ours[MASTER]  # spark-submit has started this process, with a master of its own
-    if settings.get(_JARS):
-        settings = {**settings, _JARS: f"{ours[_JARS]},{settings[_JARS]}"}
-    builder = SparkSession.builder
+    conf = SparkConf()
     for name, value in {**ours, **settings}.items():
         if name.startswith(_SPARK):
-            builder = builder.config(name, str(value))
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+            conf.set(name, str(value))
+    context = SparkContext.getOrCreate(conf)
+    # Spark ignores a level that its log has already: a first one that differs has the next one heard.
+    context.setLogLevel("ERROR")
+    return context
 
 
-def source_options(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Settings that are options of Spark's Kafka source, such as maxOffsetsPerTrigger: those not of the session."""
-    return {name: str(value) for name, value in settings.items() if not name.startswith(_SPARK)}
+def is_running() -> bool:
+    """Whether this process has a context already, which is the user's own."""
+    return SparkContext._active_spark_context is not None
+
+
+def check_options(settings: Mapping[str, Any]) -> None:
+    """Raises ConfigError for a setting that is neither Spark's nor one of a batch."""
+    for name in settings:
+        if not name.startswith(_SPARK) and name.lower() not in _OPTIONS:
+            raise ConfigError(
+                f"spark setting {name!r} is not known: Spark's own begin with spark., and a batch takes "
+                "maxOffsetsPerTrigger and failOnDataLoss"
+            )
+
+
+def skips_lost(settings: Mapping[str, Any]) -> bool:
+    """Whether records that Kafka has deleted before they were read are done without."""
+    given = {name.lower(): str(value).lower() for name, value in settings.items()}
+    return given.get("failondataloss") == "false"

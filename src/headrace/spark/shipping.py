@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import logging
 import os
 import re
+import shutil
 import site
 import sys
 import sysconfig
+import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -21,11 +24,11 @@ from headrace.errors import EnvironmentFailed
 from headrace.spark.masters import is_local
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 logger = logging.getLogger(__name__)
 
-NEEDED = ("pyspark", "pyarrow", "pandas", "lmdb", "confluent_kafka", "msgspec")
+NEEDED = ("pyspark", "lmdb", "confluent_kafka", "msgspec")
 """What executors must have, as it is not Python alone."""
 _TOO_MUCH = 50 << 20
 _WRONG_PYTHON = (
@@ -36,14 +39,14 @@ _WRONG_PYTHON = (
 _MAIN = ("__main__", "__mp_main__")
 
 
-def ship_code(session: SparkSession) -> None:
+def ship_code(context: SparkContext) -> None:
     """Sends Headrace and the user's modules to the executors of a cluster, and sees whether they can run them."""
-    context = session.sparkContext
     if is_local(context.master):
         return
-    check_executors(session)
-    # Executors fetch the archives when they need them: they are there as long as the session is.
-    directory = Path(context._temp_dir)
+    check_executors(context)
+    # Executors fetch the archives when they need them: they must be there as long as Spark is.
+    directory = Path(tempfile.mkdtemp(prefix="headrace-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
     context.addPyFile(str(packed("headrace", [headrace], directory)))
     users = user_modules(sys.modules)
     if users:
@@ -133,7 +136,7 @@ def _files(place: Path) -> Iterator[Path]:
 # --- the executors -----------------------------------------------------------------------------------------------
 
 
-def check_executors(session: SparkSession, needed: Iterable[str] = NEEDED) -> None:
+def check_executors(context: SparkContext, needed: Iterable[str] = NEEDED) -> None:
     """Raises EnvironmentFailed where an executor lacks what it needs to run tasks."""
     names = tuple(needed)
 
@@ -146,7 +149,6 @@ def check_executors(session: SparkSession, needed: Iterable[str] = NEEDED) -> No
         missing = [name for name in names if importlib.util.find_spec(name) is None]
         yield socket.gethostname(), sys.executable, missing
 
-    context = session.sparkContext
     parts = max(2, context.defaultParallelism)
     try:
         seen = context.parallelize(range(parts), parts).mapPartitions(look).collect()

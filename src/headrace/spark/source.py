@@ -1,70 +1,234 @@
-"""What a batch reads: Spark's Kafka source plans the offsets, the workers read the records themselves.
-
-Spark's source is what keeps the query going: it finds topics and partitions, limits a batch, and writes down what each
-batch covers. Its rows are not asked for. A record that comes through the JVM is made a row, then a cell of Arrow's,
-then a Python object; read by the worker it is a Python object at once, in half the time.
-"""
+"""Where the application stands in its source topics, and what its next batch is to read."""
 
 from __future__ import annotations
 
-import re
+import logging
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from confluent_kafka import KafkaError, KafkaException
 
+from headrace.errors import EnvironmentFailed, KafkaAway
+from headrace.kafka.absence import is_away
 from headrace.kafka.clients import ClientSettings
-from headrace.spark.layout import Layout, java_pattern
+from headrace.kafka.topics import Topics
+from headrace.spark.commit_record import check_topics, created_again
+from headrace.spark.layout import Layout
+from headrace.spark.pace import Pace
+from headrace.spark.ranges import Range
+from headrace.spark.tail import MOST_RECORDS, Place, Tail
 
-_PLANNED = re.compile(r"KafkaOffsetRange\((?P<topic>.+)-(?P<partition>\d+),(?P<start>\d+),(?P<end>\d+),")
+logger = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True)
-class Range:
-    """Consecutive offsets of a partition."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-    """The offset after the last."""
-
-    @property
-    def place(self) -> str:
-        """The name of the partition."""
-        return f"{self.topic}-{self.partition}"
-
-
-def read_stream(
-    session: SparkSession, settings: ClientSettings, layout: Layout, options: Mapping[str, str]
-) -> DataFrame:
-    """A stream whose batches cover all topics that tasks read, and those that loop."""
-    topics = [topic for topic in layout.readers if topic not in layout.shuffled]
-    names = [*topics, *layout.global_topics]
-    reader = session.readStream.format("kafka").options(**settings.spark())
-    if layout.patterns:
-        escaped = [name.replace(".", "\\.") for name in names]
-        patterns = [java_pattern(pattern) for pattern in layout.patterns]
-        # Spark is content with a topic of which the pattern means a part.
-        reader = reader.option("subscribePattern", f"^(?:{'|'.join([*escaped, *patterns])})$")
-    else:
-        reader = reader.option("subscribe", ",".join(names))
-    defaults = {
-        "startingOffsets": layout.starting_offsets,
-        "failOnDataLoss": "true",
-        "maxOffsetsPerTrigger": "400000",
-        "kafka.isolation.level": "read_committed",
-    }
-    return reader.options(**{**defaults, **options}).load()
+_SILENCE_SECONDS = 15.0
+"""How long Kafka may be silent until it counts as away."""
+_LOOK_SECONDS = 10.0
+"""How often new partitions are looked for."""
+_LOOK_FOR_TOPICS_SECONDS = 1.0
+"""How often new topics of a pattern are looked for."""
+_SETTLED_SECONDS = 0.5
+"""How long nothing may have happened before a position that only moved past markers is committed."""
+_LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
-def ranges_of(frame: DataFrame) -> list[Range]:
-    """What Spark's source would read for a batch, by topic, partition and offset."""
-    planned = [
-        partition.inputPartition().get().offsetRange().toString()
-        for partition in frame._jdf.queryExecution().toRdd().partitions()
-    ]
-    found = [_PLANNED.match(text) for text in planned]
-    assert all(found), f"Spark's Kafka source plans in an unknown form: {planned}"
-    ranges = [Range(m["topic"], int(m["partition"]), int(m["start"]), int(m["end"])) for m in found if m is not None]
-    return sorted(ranges, key=lambda each: (each.topic, each.partition, each.start))
+class Source:
+    """The source partitions of an application with the next offset to read of each."""
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        layout: Layout,
+        group: str,
+        positions: Mapping[Place, int],
+        topic_ids: Mapping[str, str],
+        pace: Pace,
+        *,
+        skips_lost: bool,
+    ) -> None:
+        """`positions` are those of the last commit, in the topics of these ids.
+
+        What is not among them begins where its source says.
+        """
+        self._settings = settings
+        self._layout = layout
+        self._pace = pace
+        self._skips_lost = skips_lost
+        self._topics = Topics(settings, _SILENCE_SECONDS)
+        self._tail = Tail(settings, group)
+        self.positions: dict[Place, int] = dict(positions)
+        self.topic_ids: dict[str, str] = dict(topic_ids)
+        self._known: set[Place] = set()
+        """The partitions that there are now."""
+        self._next_look = 0.0
+        self._moved = time.monotonic()
+        self._is_caught_up = False
+        """Whether the last look found no more than a tail can hold."""
+
+    def begin(self) -> None:
+        """Finds the partitions and where to begin in them."""
+        self._look()
+        self._check_ends(self._ends())
+
+    def plan(self) -> list[Range]:
+        """What there is to read now, as much of it as a batch should have; empty if there is nothing."""
+        if time.monotonic() >= self._next_look and self._look():
+            self._tail.leave()
+        if self._tail.is_following:
+            self._follow(0.0)
+            if self._tail.is_following:
+                return self._taken()
+        return self._planned()
+
+    def look_again(self) -> None:
+        """Has the next plan ask Kafka for partitions and their ends instead of waiting for what arrives."""
+        self._tail.leave()
+        self._next_look = 0.0
+
+    def wait(self, seconds: float) -> bool:
+        """Waits until something arrives, at most so long; whether there is something to plan."""
+        if not self._tail.is_following:
+            if not self._is_caught_up:
+                return True
+            self._tail.follow({place: self.positions[place] for place in self._known})
+        self._follow(min(seconds, max(0.0, self._next_look - time.monotonic())))
+        is_settled = time.monotonic() - self._moved > _SETTLED_SECONDS
+        return (
+            not self._tail.is_following
+            or self._tail.has_records
+            or (is_settled and self._tail.has_moved)
+            or time.monotonic() >= self._next_look
+        )
+
+    def advance(self, ranges: list[Range]) -> None:
+        """Moves the positions behind what was committed."""
+        self.positions.update((each.place, each.end) for each in ranges)
+        self._moved = time.monotonic()
+
+    def existing(self, offsets: Mapping[Place, int]) -> dict[Place, int]:
+        """The offsets of partitions that there are: Kafka takes no others for a group."""
+        return {place: offset for place, offset in offsets.items() if place in self._known}
+
+    def global_ends(self) -> dict[Place, int]:
+        """How far the topics of global tables go now."""
+        if not self._layout.global_topics:
+            return {}
+        counts = self._topics.describe(self._layout.global_topics)
+        return self._topics.ends((topic, number) for topic, count in counts.items() for number in range(count))
+
+    def close(self) -> None:
+        """Lets go of the connections."""
+        self._tail.close()
+
+    # --- partitions --------------------------------------------------------------------------------------------
+
+    def _look(self) -> bool:
+        """Finds new topics and partitions, and topics that were created again; whether there are any."""
+        interval = _LOOK_FOR_TOPICS_SECONDS if self._layout.patterns else _LOOK_SECONDS
+        self._next_look = time.monotonic() + interval
+        counts = self._topics.describe()
+        found = {(topic, number) for topic in self._layout.sources(counts) for number in range(counts[topic])}
+        again = self._forget_created_again({topic for topic, _ in found})
+        if found == self._known and not again:
+            return False
+        self._begin_to_read(found - self.positions.keys(), again)
+        self._known = found
+        return True
+
+    def _forget_created_again(self, topics: set[str]) -> set[str]:
+        """Forgets the positions in topics that were deleted and created again, which it returns.
+
+        Raises EnvironmentFailed unless records may be lost. A topic that is gone keeps its id: it may come back.
+        """
+        ids = self._topics.ids(topics)
+        again = created_again(self.topic_ids, ids)
+        if again and not self._skips_lost:
+            check_topics(self.topic_ids, ids)
+        self.topic_ids = {**self.topic_ids, **ids}
+        self.positions = {place: offset for place, offset in self.positions.items() if place[0] not in again}
+        return again
+
+    def _begin_to_read(self, places: set[Place], again: set[str]) -> None:
+        """Finds where to begin in partitions that have not been read before.
+
+        A partition that a known topic got later is read whole, and so is a topic that was created again: their records
+        came after the application began.
+        """
+        known = {topic for topic, _ in self.positions} | again
+        from_end = {place for place in places if place[0] not in known and self._layout.begins_at_end(place[0])}
+        self.positions.update(self._topics.beginnings(places - from_end))
+        self.positions.update(self._topics.ends(from_end))
+
+    # --- what to read ------------------------------------------------------------------------------------------
+
+    def _follow(self, seconds: float) -> None:
+        """Takes what arrives; where that is too much, or some of it is lost, Kafka is asked for the ends instead."""
+        try:
+            self._tail.wait(seconds)
+        except KafkaException as error:
+            if is_away(error):
+                raise KafkaAway(f"Kafka at {self._settings.bootstrap_servers} does not answer: {error}") from error
+            if error.args[0].code() not in _LOST:
+                raise EnvironmentFailed(
+                    f"Kafka at {self._settings.bootstrap_servers} refused to send records: {error.args[0].str()}"
+                ) from error
+            self.look_again()
+        else:
+            if self._tail.has_more_than(self._pace.records):
+                self._tail.leave()
+
+    def _taken(self) -> list[Range]:
+        return self._tail.take() if self._tail.has_records or self._tail.has_moved else []
+
+    def _planned(self) -> list[Range]:
+        """Ranges from the positions to the ends, cut to what a batch should have."""
+        ends = self._ends()
+        self._check_ends(ends)
+        ahead = {place: end - self.positions[place] for place, end in ends.items() if end > self.positions[place]}
+        self._is_caught_up = sum(ahead.values()) <= min(MOST_RECORDS, self._pace.records)
+        shares = self._shares(ahead)
+        return [
+            Range(
+                *place,
+                start := self.positions[place],
+                end := start + max(1, int(count * shares[place[0]])),
+                end < ends[place],
+            )
+            for place, count in sorted(ahead.items())
+        ]
+
+    def _shares(self, ahead: Mapping[Place, int]) -> dict[str, float]:
+        """By topic, which share of what is ahead a batch should have.
+
+        Topics that one task merges by time each get as many records as the longest of them: what the times of the
+        others keep a task from processing is not read either.
+        """
+        by_topic: dict[str, int] = {}
+        for (topic, _), count in ahead.items():
+            by_topic[topic] = by_topic.get(topic, 0) + count
+        longest: dict[int, int] = {}
+        for topic, count in by_topic.items():
+            group = self._layout.group_of(topic)
+            longest[group] = max(count, longest.get(group, 0))
+        allowed = min(1.0, self._pace.records / max(1, sum(longest.values())))
+        return {
+            topic: min(1.0, allowed * longest[self._layout.group_of(topic)] / count)
+            for topic, count in by_topic.items()
+        }
+
+    def _ends(self) -> dict[Place, int]:
+        return self._topics.ends(self._known)
+
+    def _check_ends(self, ends: Mapping[Place, int]) -> None:
+        """Sees that the positions are inside the partitions."""
+        beyond = [place for place, end in ends.items() if end < self.positions[place]]
+        if not beyond:
+            return
+        if not self._skips_lost:
+            check_topics(self.topic_ids, self._topics.ids({topic for topic, _ in beyond}))
+            topic, number = beyond[0]
+            raise EnvironmentFailed(
+                f"Partition {number} of topic {topic} ends at offset {ends[beyond[0]]}, but the application has read "
+                f"it up to {self.positions[beyond[0]]}: records were lost. To go on with what is "
+                "there, set failOnDataLoss to false in the spark settings; to start over: headrace reset"
+            )
+        self.positions.update(self._topics.beginnings(beyond))

@@ -1,66 +1,23 @@
-"""What runs in Spark's Python workers: the tasks of one stage, for one partition of one batch."""
+"""What runs in Spark's Python workers: the tasks of one or all stages that a Spark task was given."""
 
 from __future__ import annotations
 
 import os
-import sys
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import chain, groupby
+from itertools import chain
 from pathlib import Path
 
-import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark import Broadcast, TaskContext, cloudpickle
+from pyspark import Broadcast, cloudpickle
 
 from headrace.config import StreamsConfig
-from headrace.errors import StreamsError
 from headrace.kafka.clients import ClientSettings
-from headrace.record import NO_HEADERS, Headers
-from headrace.serdes.hashing import partition_for_key
+from headrace.spark.commit_record import NEVER_RUN, TaskState
 from headrace.spark.layout import Layout
-from headrace.spark.origins import merge_origins
-from headrace.spark.reader import KafkaReader, reader_for
-from headrace.spark.recent_changes import Steps, way
-from headrace.spark.rows import (
-    ANY_PARTITION,
-    DRIVER,
-    REPORT,
-    ROWS_IN_PARCEL,
-    STALE,
-    STATE,
-    Parcel,
-    Row,
-    RowWriter,
-    read_parcels,
-)
-from headrace.spark.source import Range
-from headrace.spark.working_copy import NOTHING, StaleCopyError, WorkingCopy
+from headrace.spark.parcels import DRIVER, Parcel, ParcelWriter
+from headrace.spark.ranges import Range
 from headrace.state.boot import boot_name
-from headrace.state.memory import MemoryStore
-from headrace.state.overlay import OverlayStore
-from headrace.task.record_queue import RecordQueue
-from headrace.task.task import Task
-from headrace.timestamps import (
-    FailOnInvalidTimestamp,
-    LogAndSkipOnInvalidTimestamp,
-    WallclockTimestampExtractor,
-    extractor_of,
-)
 from headrace.topology import Topology
-from headrace.topology.nodes import ProcessorNode, SourceNode
-from headrace.topology.stores import StoreSpec
-
-TASK_FACTS = "$task"
-"""The store that keeps what a task must know beside its stores."""
-_SNAPSHOT = "snapshot"
-_ORIGIN_SHIFT = 34
-"""The bits of a shuffled row's number that count the rows of its origin."""
-_TIMELESS = (FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, WallclockTimestampExtractor)
-"""Timestamp extractors that do not look at the partition's time."""
 
 
 @dataclass(frozen=True)
@@ -74,361 +31,157 @@ class Program:
     application_id: str
     copies: str
     """The directory of the working copies; none on a cluster, where each executor has its own."""
+    id: str
+    """Unique to this start of the application."""
+    changelogs: Mapping[str, str]
+    """By store with a changelog, its topic."""
+    skips_lost: bool
+    """Whether records that Kafka has deleted before they were read are done without."""
 
-    @property
-    def skips_lost(self) -> bool:
-        """Whether records that Kafka has deleted before they were read are done without."""
-        given = {name.lower(): str(value).lower() for name, value in self.config.spark.items()}
-        return given.get("failondataloss") == "false"
+
+Recent = Mapping[str, Mapping[str, int]]
+"""By version, where the changelogs ended that belong to it."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one task is to do in a batch."""
+
+    task: str
+    state: TaskState = NEVER_RUN
+    """What it remembers of the last commit."""
+    reads: tuple[Range, ...] = ()
+    """What it reads from Kafka."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One run of one batch."""
+    """What all tasks of a batch must know."""
 
-    program: bytes
-    """The `Program`, pickled once."""
-    program_id: str
     number: int
     clock: int
-    """The wall clock of the batch in milliseconds: the same in every attempt."""
-    versions: dict[str, str]
-    """By task, the version its stores must stand at."""
-    rebuild: Mapping[str, Broadcast[bytes]]
-    """By task, its whole state, where a working copy was found stale."""
-    recent: tuple[Broadcast[Steps], ...] = ()
-    """What the last batches changed, oldest first."""
-    reads: Mapping[str, tuple[Range, ...]] = field(default_factory=dict)
-    """By task, what it is to read from Kafka."""
-    global_reads: tuple[Range, ...] = ()
-    """What every task is to read for its global tables."""
-    due: frozenset[str] = frozenset()
-    """Tasks to run even if there is nothing to read, as a punctuation is due."""
+    """The wall clock of the batch in milliseconds: the same for all tasks."""
+    states: Mapping[str, TaskState]
+    """What the tasks of later stages remember of the last commit: who of them has work is known when rows arrive."""
+    widths: tuple[int, ...]
+    """How many Spark tasks run each stage; one number where a single Spark task runs all of them."""
+    recent: Mapping[str, Recent]
+    """By task, the versions of its last commits; only where a working copy may be on another machine."""
+    most_bytes: int
+    """How much a task reads at most of what it was given; the rest is left for the next batch."""
+    global_ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """How far global tables are to be read before anything else."""
 
-
-class Report(msgspec.Struct):
-    """What a task tells the driver about a batch."""
-
-    task: str
-    partition: int
-    version: str
-    records: int
-    """How many records it read from Kafka."""
-    offsets: dict[str, int]
-    """By topic that Kafka holds, the next offset to read."""
-    dropped: dict[str, int]
-    stores: dict[str, int]
-    next_punctuation: int | None
-    """When the task's next wall-clock punctuation is due, in milliseconds."""
+    def place_of(self, layout: Layout, stage: int, group: int, partition: int) -> int:
+        """The Spark task that runs a task of a later stage."""
+        before = layout.stages[stage][: layout.stages[stage].index(group)]
+        return (sum(layout.tasks[other] for other in before) + partition) % self.widths[stage]
 
 
 _programs: dict[str, Program] = {}
 
 
-def program_of(batch: Batch) -> Program:
+def program_of(program_id: str, pickled: Broadcast[bytes]) -> Program:
     """The program, unpickled once in each worker process."""
-    program = _programs.get(batch.program_id)
+    program = _programs.get(program_id)
     if program is None:
         _programs.clear()
-        program = _programs[batch.program_id] = cloudpickle.loads(batch.program)
+        program = _programs[program_id] = cloudpickle.loads(pickled.value)
     return program
 
 
-def stage_function(batch: Batch, stage: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that Spark runs for each partition of a stage."""
+def run_all_stages(
+    program_id: str, pickled: Broadcast[bytes], batch: Batch, works: Iterable[list[Work]]
+) -> Iterator[Parcel]:
+    """Runs the tasks that have work and those they send rows to, stage by stage, in this Spark task alone."""
+    program = program_of(program_id, pickled)
+    given = list(chain.from_iterable(works))
+    pending: list[Parcel] = []
+    for stage in range(len(program.layout.stages)):
+        run = StageRun(program, batch, stage)
+        pending = list(run.run(given, pending))
+        yield from (parcel for parcel in pending if parcel.destination == DRIVER)
+        pending = [parcel for parcel in pending if parcel.destination != DRIVER]
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        assert context is not None
-        yield from StageRun(batch, stage, context.partitionId()).run(batches)
 
-    return run
+def run_first_stage(
+    program_id: str, pickled: Broadcast[bytes], batch: Batch, stage: int, works: Iterable[list[Work]]
+) -> Iterator[tuple[int, Parcel]]:
+    """Runs tasks of the first stage that has work; what they send goes to the Spark tasks of the next."""
+    program = program_of(program_id, pickled)
+    run = StageRun(program, batch, stage)
+    return addressed(program.layout, batch, stage + 1, run.run(chain.from_iterable(works), []))
 
 
-def no_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A stage without tasks; that a worker has imported this module is all there is to it."""
-    for _ in batches:
-        yield from RowWriter().batches()
+def run_later_stage(
+    program_id: str,
+    pickled: Broadcast[bytes],
+    batch: Batch,
+    stage: int,
+    works: Iterable[Work],
+    number: int,
+    parcels: Iterable[tuple[int, Parcel]],
+) -> Iterator[tuple[int, Parcel]]:
+    """Runs tasks of a later stage; `works` are those that have work of their own, `number` is the Spark task's."""
+    program = program_of(program_id, pickled)
+    layout = program.layout
+    mine = [
+        work
+        for work in works
+        if stage_of(layout, work.task) == stage
+        and batch.place_of(layout, stage, *map(int, work.task.split("_"))) == number
+    ]
+    run = StageRun(program, batch, stage)
+    return addressed(layout, batch, stage + 1, run.run(mine, (parcel for _, parcel in parcels)))
+
+
+def addressed(layout: Layout, batch: Batch, stage: int, parcels: Iterable[Parcel]) -> Iterator[tuple[int, Parcel]]:
+    """The parcels with the Spark task of the next stage that they go to; what is for the driver may take any."""
+    for turn, parcel in enumerate(parcels):
+        if stage >= len(layout.stages):
+            yield 0, parcel
+        elif parcel.destination in layout.stages[stage]:
+            yield batch.place_of(layout, stage, parcel.destination, parcel.partition), parcel
+        else:
+            yield turn % batch.widths[stage], parcel
+
+
+def stage_of(layout: Layout, task: str) -> int:
+    """The stage that a task runs in."""
+    group = int(task.partition("_")[0])
+    return next(number for number, stage in enumerate(layout.stages) if group in stage)
 
 
 class StageRun:
-    """The tasks of a stage that have the same partition."""
+    """Tasks of one stage in one Spark task."""
 
-    def __init__(self, batch: Batch, stage: int, partition: int) -> None:
-        self._batch = batch
-        self._program = program_of(batch)
-        self._stage = frozenset(self._program.layout.stages[stage])
-        self._is_first = stage == 0
-        self._partition = partition
-        self._runs: dict[int, TaskRun] = {}
-        self._rows = RowWriter()
-
-    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Takes the parcels of this stage's tasks, passes the others on, then runs the tasks and gives their rows."""
-        spoiled = False
-        for batch in batches:
-            if self._is_first:
-                continue  # nothing but what has Spark run this partition
-            mine = pc.is_in(batch.column("destination"), pa.array(sorted(self._stage), pa.int32()))
-            others = batch.filter(pc.invert(mine))
-            if others.num_rows:
-                spoiled = spoiled or pc.any(pc.equal(others.column("topic"), STALE)).as_py()
-                yield others
-            for parcel in read_parcels(batch.filter(mine)):
-                self._task(parcel.destination).parcels.setdefault(parcel.topic, []).append(parcel)
-        if spoiled:
-            return
-        for subtopology in self._stage:
-            if self._has_to_run(subtopology):
-                self._task(subtopology)
-        for subtopology in sorted(self._runs):
-            self._runs[subtopology].finish()
-            yield from self._rows.batches()
-
-    def _has_to_run(self, subtopology: int) -> bool:
-        """Whether a task has to run, parcels or not."""
-        if self._partition >= self._program.layout.tasks[subtopology]:
-            return False
-        name = f"{subtopology}_{self._partition}"
-        return bool(self._batch.global_reads) or name in self._batch.reads or name in self._batch.due
-
-    def _task(self, subtopology: int) -> TaskRun:
-        run = self._runs.get(subtopology)
-        if run is None:
-            run = self._runs[subtopology] = TaskRun(
-                self._program, self._batch, subtopology, self._partition, self._rows
-            )
-        return run
-
-
-class TaskRun:
-    """One task in one batch: its records, its working copy, its results."""
-
-    def __init__(self, program: Program, batch: Batch, subtopology: int, partition: int, rows: RowWriter) -> None:
-        self.name = f"{subtopology}_{partition}"
-        self.parcels: dict[str, list[Parcel]] = {}
-        """What other tasks have sent it, by topic."""
-        self._reads = batch.reads.get(self.name, ())
-        self._records = 0
+    def __init__(self, program: Program, batch: Batch, stage: int) -> None:
         self._program = program
         self._batch = batch
-        self._partition = partition
-        self._out = rows
-        self._results: dict[str, list[Row]] = {}
-        """What the driver is to write, by topic."""
-        layout = program.layout
-        self._shuffled = {
-            topic: [rows.place(layout.readers[topic], each, topic) for each in range(layout.partitions[topic])]
-            for topic in layout.shuffled
-        }
-        """What tasks of later stages are to read, by topic and partition."""
-        self._largest_sent = program.settings.largest_record
-        self._sent = 0
-        self._origin = subtopology << 50 | partition << _ORIGIN_SHIFT
-        group = next(g for g in program.topology.subtopologies() if g.id == subtopology)
-        self._nodes = group.nodes
-        self._stores = _stores_of(program.topology, group.nodes)
-        self._keeps_facts = (
-            bool(self._stores)
-            or subtopology in program.layout.scheduling
-            or _asks_for_partition_time(program, group.nodes)
-        )
+        self._groups = frozenset(program.layout.stages[stage])
+        self._received: dict[str, list[Parcel]] = {}
 
-    def finish(self) -> None:
-        """Runs the records through the task and hands out what results."""
-        if not self._keeps_facts:
-            self._run({TASK_FACTS: OverlayStore(MemoryStore())})
-            return
-        before = self._batch.versions.get(self.name, NOTHING)
-        copy = WorkingCopy(
-            copies_directory(self._program) / self.name, (*(store.name for store in self._stores), TASK_FACTS)
-        )
-        try:
-            self._bring(copy, before)
-            token = f"{self._batch.number}-{uuid.uuid4().hex}"
-            with copy.read() as overlays:
-                self._run(overlays, token)
-                changes = copy.changes()
-            copy.hold(token, before, changes)
-            self._tell(STATE, changes)
-        except StaleCopyError:
-            self._tell_stale()
-        finally:
-            copy.close()
+    def run(self, works: Iterable[Work], parcels: Iterable[Parcel]) -> Iterator[Parcel]:
+        """Takes the parcels of this stage's tasks and passes the others on, then gives what the tasks send."""
+        from headrace.spark.task_run import TaskRun
 
-    def _bring(self, copy: WorkingCopy, version: str) -> None:
-        rebuild = self._batch.rebuild.get(self.name)
-        copy.bring_to(
-            version,
-            None if rebuild is None else rebuild.value,
-            lambda start, end: way(self._batch.recent, self.name, start, end),
-        )
-
-    def _tell_stale(self) -> None:
-        """Asks the driver for the task's state, and keeps later stages from running on half of a batch."""
-        for partition in range(self._program.layout.width):
-            self._out.place(DRIVER, partition, STALE).append((0, 0, self.name.encode(), None, NO_HEADERS))
-
-    def _run(self, overlays: dict[str, OverlayStore], version: str = NOTHING) -> None:
-        program = self._program
-        task = Task(
-            program.topology,
-            program.config,
-            application_id=program.application_id,
-            ordered=lambda spec: overlays[spec.name],
-            send=self._send,
-            clock=lambda: self._batch.clock,
-            task_id=self.name,
-            partition=self._partition,
-            nodes=self._nodes,
-            partitions=lambda topic: program.layout.partitions.get(topic, 1),
-            queue_per_topic=True,
-            largest_record=self._largest_record,
-        )
-        facts = overlays[TASK_FACTS]
-        snapshot = facts.meta_get(_SNAPSHOT)
-        if snapshot is not None:
-            task.restore(msgspec.json.decode(snapshot))
-        self._feed(task)
-        task.punctuate_system_time()
-        task.commit()
-        facts.meta_put(_SNAPSHOT, msgspec.json.encode(task.snapshot()))
-        task.close()
-        report = Report(
-            self.name,
-            self._partition,
-            version,
-            self._records,
-            {each.topic: each.end for each in self._reads},
-            dict(task.dropped),
-            {store.name: len(overlays[store.name]) for store in self._stores if not store.is_global},
-            task.next_system_punctuation,
-        )
-        self._tell(REPORT, msgspec.json.encode(report))
-
-    def _feed(self, task: Task) -> None:
-        """Global rows first, then all others: each topic by its offsets, the topics merged by time."""
-        for each in self._batch.global_reads:
-            queue = task.global_queue_of(each.topic)
-            assert queue is not None
-            for row in chain.from_iterable(self._reader.read(each)):
-                task.update_global(queue, (each.topic, each.partition, *row))
-        pieces = {**self._received(), **self._read()}
-        sources = {topic: chain.from_iterable(each) for topic, each in pieces.items()}
-        if len(sources) == 1:
-            for topic, rows in sources.items():
-                task.process_all(_queue_of(task, topic), topic, self._partition, rows)
-            return
-        for topic, rows in sorted(sources.items(), key=_topic):
-            queue = _queue_of(task, topic)
-            for row in rows:
-                task.add(queue, (topic, self._partition, *row))
-        while task.process_one():
-            task.punctuate_stream_time()
-
-    def _read(self) -> dict[str, Iterator[list[Row]]]:
-        """What Kafka has for the task, by topic, in the order of the offsets."""
-        by_topic: dict[str, list[Range]] = {}
-        for each in self._reads:
-            by_topic.setdefault(each.topic, []).append(each)
-        return {topic: self._counted(ranges) for topic, ranges in by_topic.items()}
-
-    def _counted(self, ranges: list[Range]) -> Iterator[list[Row]]:
-        for each in ranges:
-            for rows in self._reader.read(each):
-                self._records += len(rows)
-                yield rows
-
-    def _received(self) -> dict[str, Iterator[list[Row]]]:
-        """What other tasks have sent, by topic, merged by time."""
-        return {
-            topic: merge_origins([_opened(list(each)) for _, each in groupby(sorted(parcels, key=_first), key=_origin)])
-            for topic, parcels in self.parcels.items()
-        }
-
-    @cached_property
-    def _reader(self) -> KafkaReader:
-        program = self._program
-        group, skip_lost = program.application_id, program.skips_lost
-        return reader_for(self._batch.program_id, program.settings, group, skip_lost=skip_lost)
-
-    def _send(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp: int,
-        headers: Headers,
-        partition: int | None,
-    ) -> None:
-        places = self._shuffled.get(topic)
-        if places is None:
-            rows = self._results.get(topic)
-            if rows is None:
-                rows = self._results[topic] = self._out.place(DRIVER, self._partition, topic)
-            number = ANY_PARTITION if partition is None else partition
-        else:
-            if partition is None:
-                partition = _partition_of(key, len(places), self._sent)
-            elif partition >= len(places):
-                raise StreamsError(
-                    f"The partitioner chose partition {partition} of topic {topic}, which has {len(places)}"
-                )
-            rows = places[partition]
-            self._sent += 1
-            number = self._origin | self._sent
-        rows.append((number, timestamp, key, value, headers))
-        if len(rows) >= ROWS_IN_PARCEL:
-            self._out.pack()
-
-    def _largest_record(self, topic: str) -> int:
-        """How large a record for the topic may be; what is shuffled is not sent."""
-        return sys.maxsize if topic in self._shuffled else self._largest_sent
-
-    def _tell(self, what: str, content: bytes) -> None:
-        """Sends the driver something about the task."""
-        self._out.place(DRIVER, self._partition, what).append((0, 0, self.name.encode(), content, NO_HEADERS))
+        for parcel in parcels:
+            if parcel.destination in self._groups:
+                self._received.setdefault(f"{parcel.destination}_{parcel.partition}", []).append(parcel)
+            else:
+                yield parcel
+        todo = {work.task: work for work in works if int(work.task.partition("_")[0]) in self._groups}
+        for task in self._received:
+            todo.setdefault(task, Work(task, self._batch.states.get(task, NEVER_RUN)))
+        out = ParcelWriter()
+        for task in sorted(todo, key=_in_order):
+            TaskRun(self._program, self._batch, todo[task], out).run(self._received.pop(task, []))
+            yield from out.take()
 
 
-def _opened(parcels: Iterable[Parcel]) -> Iterator[list[Row]]:
-    return (parcel.open() for parcel in parcels)
-
-
-def _origin(parcel: Parcel) -> int:
-    return parcel.first >> _ORIGIN_SHIFT
-
-
-def _queue_of(task: Task, topic: str) -> RecordQueue:
-    queue = task.queue_of(topic)
-    assert queue is not None
-    return queue
-
-
-def _asks_for_partition_time(program: Program, nodes: tuple[str, ...]) -> bool:
-    """Whether a timestamp extractor may want the time of the batches before."""
-    sources = [node for name in nodes if isinstance(node := program.topology.nodes[name], SourceNode)]
-    used = (extractor_of(node.timestamp_extractor or program.config.default_timestamp_extractor) for node in sources)
-    return any(type(extractor) not in _TIMELESS for extractor in used)
-
-
-def _stores_of(topology: Topology, nodes: tuple[str, ...]) -> list[StoreSpec]:
-    chosen = {*nodes, *topology.global_nodes}
-    used = {
-        store for name in chosen if isinstance(node := topology.nodes[name], ProcessorNode) for store in node.stores
-    }
-    return [spec for name, spec in topology.stores.items() if name in used]
-
-
-def _partition_of(key: bytes | None, count: int, turn: int) -> int:
-    return turn % count if key is None else partition_for_key(key, count)
-
-
-def _first(parcel: Parcel) -> int:
-    return parcel.first
-
-
-def _topic(source: tuple[str, Iterator[Row]]) -> str:
-    return source[0]
+def _in_order(task: str) -> tuple[int, int]:
+    group, _, partition = task.partition("_")
+    return int(group), int(partition)
 
 
 def copies_directory(program: Program) -> Path:

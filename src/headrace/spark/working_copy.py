@@ -1,35 +1,44 @@
-"""A task's working copy: its stores in a local LMDB, at the version the application has committed.
+"""A task's working copy: the entries of its stores in a local LMDB, at the version the application has committed.
 
-What a batch changes is held beside the copy until the next batch says which attempt counted: only then is it
-applied. So a batch that is run again finds the copy as it was before, whatever became of the first attempt.
+It is a cache: the changelogs hold the truth, and the version says which commit the copy belongs to. What a batch
+changes is held beside the copy until the next batch says which attempt counted: only then is it applied. So a batch
+that is run again finds the copy as it was before, whatever became of the first attempt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from headrace.errors import HeadraceError
+from headrace.spark.commit_record import NOTHING
 from headrace.state.changes import Changes, StoreChanges, pack_changes, unpack_changes
 from headrace.state.lmdb_store import LmdbStores
-from headrace.state.overlay import OverlayStore
-
-NOTHING = ""
-"""The version of a task that has never run."""
+from headrace.state.overlay import OrderedReader, OverlayStore
 
 _VERSION = b"\x00version"
 _HELD = b"\x00held"
 _MAP_SIZE = 1 << 40
 
+Readers = Callable[[str], OrderedReader]
+"""The entries of a store as they are at this moment of a rebuild."""
+Read = Callable[[Readers], Iterable[Changes]]
+"""Reads changes of the stores from the changelogs, some at a time."""
+
 
 class StaleCopyError(HeadraceError):
-    """The working copy is not at the version that was committed, and has to be made anew."""
+    """Another attempt has changed the working copy meanwhile."""
 
 
-def _no_way(start: str, end: str) -> Sequence[bytes] | None:
+def _nothing(stores: Readers) -> Iterable[Changes]:
+    return ()
+
+
+def _no_way(version: str) -> Read | None:
     return None
 
 
@@ -42,7 +51,7 @@ class _Held(msgspec.Struct, array_like=True):
 
 
 class WorkingCopy:
-    """The stores of one task at one version."""
+    """The entries of one task's stores at one version."""
 
     def __init__(self, directory: Path, stores: Iterable[str]) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -55,50 +64,48 @@ class WorkingCopy:
         for store in self._names:
             self._stores.database(store)
 
-    def bring_to(
-        self, version: str, rebuild: bytes | None, way: Callable[[str, str], Sequence[bytes] | None] = _no_way
-    ) -> None:
-        """Makes the copy stand at the version, from what is held, by `way(current, version)`, or from the whole state.
+    def bring_to(self, version: str, rebuild: Read, catch_up: Callable[[str], Read | None] = _no_way) -> bool:
+        """Makes the copy stand at the version; whether it had to be read from the changelogs.
 
-        `way` has the changes that lead from one version to the other, if it can.
+        It goes on with what is held, if that was committed. Else `catch_up` says how to go on from the version that the
+        copy has, or the copy is rebuilt. All of it happens in one transaction of LMDB: whoever dies on the way leaves
+        the copy as it was, and a second attempt at the same copy waits.
         """
-        environment = self._stores.environment
         self._version = version
-        with environment.begin(write=True) as transaction:
-            current = (self._stores.fact(transaction, _VERSION) or b"").decode()
+        with self._stores.environment.begin(write=True) as transaction:
+            current = self._current(transaction)
             if current == version:
-                return
-            packed = self._stores.fact(transaction, _HELD)
-            held = None if packed is None else msgspec.msgpack.decode(packed, type=_Held)
-            if held is not None and held.token == version and held.before == current:
+                return False
+            held = self._held(transaction)
+            continues = held is not None and held.token == version and held.before == current
+            if held is not None and continues:
                 self._stores.apply(transaction, self._known(unpack_changes(held.changes)))
-            elif version != NOTHING and (steps := way(current, version)) is not None:
-                for changes in steps:
-                    self._stores.apply(transaction, self._known(unpack_changes(changes)))
-            elif version == NOTHING or rebuild is not None:
-                self._stores.clear(transaction)
-                if rebuild is not None:
-                    self._stores.apply(transaction, self._known(unpack_changes(rebuild)))
             else:
-                raise StaleCopyError(f"the working copy is at {current or 'nothing'}, not at {version}")
+                read = None if version == NOTHING else catch_up(current)
+                if read is None:
+                    self._stores.clear(transaction)
+                    read = _nothing if version == NOTHING else rebuild
+                for changes in read(lambda store: self._stores.reader(transaction, store)):
+                    self._stores.apply(transaction, changes)
             self._stores.put_fact(transaction, _VERSION, version.encode())
+            return not continues and version != NOTHING
 
     @contextmanager
-    def read(self) -> Iterator[dict[str, OverlayStore]]:
-        """The stores as of now, each with room for changes over it."""
+    def read(self, facts: Mapping[str, Mapping[str, bytes]]) -> Iterator[dict[str, OverlayStore]]:
+        """The stores as of now with their facts, each with room for changes over it."""
         with self._stores.environment.begin() as transaction:
-            current = (self._stores.fact(transaction, _VERSION) or b"").decode()
-            if current != self._version:
+            if self._current(transaction) != self._version:
                 # An attempt at an older batch that nobody waits for any more may still run on the same copy.
-                raise StaleCopyError(f"the working copy went from {self._version} to {current or 'nothing'}")
-            self._overlays = {name: OverlayStore(self._stores.reader(transaction, name)) for name in self._names}
+                raise StaleCopyError(f"the working copy is no longer at {self._version or 'nothing'}")
+            self._overlays = {
+                name: OverlayStore(self._stores.reader(transaction, name), dict(facts.get(name, {})))
+                for name in self._names
+            }
             yield self._overlays
 
     def changes(self) -> bytes:
-        """What was changed since `read`."""
-        return pack_changes(
-            {name: StoreChanges(overlay.changes(), overlay.facts) for name, overlay in self._overlays.items()}
-        )
+        """The entries that were changed since `read`."""
+        return pack_changes({name: StoreChanges(overlay.changes()) for name, overlay in self._overlays.items()})
 
     def hold(self, token: str, before: str, changes: bytes) -> None:
         """Keeps changes until it is known whether they count."""
@@ -109,6 +116,13 @@ class WorkingCopy:
     def close(self) -> None:
         """Closes the copy."""
         self._stores.close()
+
+    def _current(self, transaction: Any) -> str:
+        return (self._stores.fact(transaction, _VERSION) or b"").decode()
+
+    def _held(self, transaction: Any) -> _Held | None:
+        packed = self._stores.fact(transaction, _HELD)
+        return None if packed is None else msgspec.msgpack.decode(packed, type=_Held)
 
     def _known(self, changes: Changes) -> Changes:
         """The changes of the stores that the topology still has."""

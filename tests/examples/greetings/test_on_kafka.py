@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from examples.greetings import topology
 from examples.greetings.errors import BROKEN, DEAD_LETTERS, HALF_AN_EMOJI, TRANSIENT, application, strict, tolerant
@@ -28,7 +28,7 @@ NOTE = '{{"message": "{}", "timeStamp": "2022-12-04T05:26:31.060293"}}'
 
 
 @pytest.fixture
-def broker(embedded_kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path) -> Iterator[Broker]:
+def broker(embedded_kafka: EmbeddedKafka, spark: SparkContext, tmp_path: Path) -> Iterator[Broker]:
     broker = Broker(embedded_kafka.bootstrap_servers, tmp_path)
     with broker.topics(TopicSpec(name, 1) for name in (GREETINGS, SPANISH, UPPERCASE, DEAD_LETTERS)):
         yield broker

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from examples.words import topology
 from examples.words.aggregations import AGGREGATED, COUNTED, REDUCED, AlphabetWordAggregate, aggregate_json, number
@@ -30,7 +30,7 @@ HOUR = 60 * 60 * SECOND
 
 
 @pytest.fixture
-def broker(embedded_kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path) -> Iterator[Broker]:
+def broker(embedded_kafka: EmbeddedKafka, spark: SparkContext, tmp_path: Path) -> Iterator[Broker]:
     yield Broker(embedded_kafka.bootstrap_servers, tmp_path)
 
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from headrace.errors import EnvironmentFailed
 from headrace.kafka.broker import free_port
@@ -43,6 +44,18 @@ def test_it_takes_and_gives_records_and_keeps_them_over_a_restart_on_another_por
         assert kafka.bootstrap_servers == f"{HOST}:{wished}"
         produce(kafka.bootstrap_servers, "orders", ["c"], timestamp=1000)
         assert consume(kafka.bootstrap_servers, "orders", 3) == ["a", "b", "c"]
+
+
+def test_it_takes_settings_of_kafka_and_keeps_offsets_as_long_as_kafka_does(state_dir: Path) -> None:
+    def retention(kafka: EmbeddedKafka) -> str:
+        broker = ConfigResource(ResourceType.BROKER, "1")
+        admin = AdminClient(ClientSettings(kafka.bootstrap_servers).admin())
+        return str(admin.describe_configs([broker])[broker].result(30)["offsets.retention.minutes"].value)
+
+    with EmbeddedKafka(state_dir, port=0, settings={"offsets.retention.minutes": 1}) as kafka:
+        assert retention(kafka) == "1"
+    with EmbeddedKafka(state_dir, port=0) as kafka:
+        assert retention(kafka) == str(7 * 24 * 60)
 
 
 def test_two_brokers_that_want_the_same_port_at_once_get_one_each(tmp_path: Path) -> None:

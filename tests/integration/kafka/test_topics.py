@@ -171,5 +171,5 @@ def test_a_kafka_that_is_not_there_is_a_clear_error() -> None:
 
 
 def test_a_setting_that_librdkafka_does_not_know_is_named() -> None:
-    with pytest.raises(ConfigError, match=r'No such configuration property: "receive.buffer.bytes".*java\.'):
+    with pytest.raises(ConfigError, match=r'No such configuration property: "receive.buffer.bytes"$'):
         Topics(ClientSettings("127.0.0.1:1", {"receive.buffer.bytes": 5}))

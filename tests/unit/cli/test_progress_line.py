@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from headrace.cli.progress_line import ProgressLine
-from headrace.spark.query import BatchProgress
+from headrace.spark.progress import BatchProgress
 
 
 def test_the_line_has_state_records_rate_batch_lag_and_stores() -> None:

@@ -9,20 +9,19 @@ from confluent_kafka import KafkaError, KafkaException
 from headrace.errors import ConfigError, DiskFull, KafkaAway, ProcessingFailed, WorkerLost
 from headrace.spark.failures import cause_of, explain
 
-FROM_SPARK = """[STREAM_FAILED] Query [id = 1] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR] An error
-py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
-  File "/headrace/spark/query.py", line 84, in run
-    table = self._compute(frame, number)
-pyspark.errors.exceptions.captured.PythonException:
-  An exception was thrown from the Python worker. Please see the stack trace below.
-Traceback (most recent call last):
+FROM_SPARK = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
+: org.apache.spark.api.python.PythonException: [PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
+  File "/pyspark/worker.py", line 3610, in process
+    out_iter = func(split_index, iterator)
+               ^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "/headrace/task/task.py", line 10, in process
-{cause}: the node SOURCE met ValueError: no. SQLSTATE: 39000 SQLSTATE: XXKST
+{cause}: the node SOURCE met ValueError: no
+  record: topic orders, partition 0, offset 7
 go on with LogAndContinue
- SQLSTATE: 39000
-=== Streaming Query ===
-Identifier: fails
-"""
+ SQLSTATE: 38000
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:665)
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+"""  # noqa: E501
 
 
 def test_an_error_of_headrace_is_its_message() -> None:
@@ -30,14 +29,16 @@ def test_an_error_of_headrace_is_its_message() -> None:
 
 
 def test_an_error_of_headrace_below_another_is_its_message() -> None:
-    error = RuntimeError("the query failed")
+    error = RuntimeError("the batch failed")
     error.__cause__ = ConfigError("no application_id")
 
     assert explain(error) == "no application_id"
 
 
 def test_what_came_through_spark_is_the_message_of_its_cause() -> None:
-    told = "the node SOURCE met ValueError: no.\ngo on with LogAndContinue"
+    told = (
+        "the node SOURCE met ValueError: no\n  record: topic orders, partition 0, offset 7\ngo on with LogAndContinue"
+    )
 
     assert explain(RuntimeError(FROM_SPARK.format(cause="headrace.errors.ProcessingFailed"))) == told
     assert explain(RuntimeError(FROM_SPARK.format(cause="shop.PriceError"))) == f"PriceError: {told}"
@@ -62,11 +63,7 @@ def test_an_error_of_a_worker_is_of_its_own_kind_again(tmp_path: Path) -> None:
     [
         KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN)),
         KafkaException(KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE)),
-        RuntimeError(
-            "[STREAM_FAILED] …\norg.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node"
-        ),
-        RuntimeError("org.apache.kafka.common.KafkaException: No resolvable bootstrap urls given in bootstrap.servers"),
-        RuntimeError("java.util.concurrent.TimeoutException: Cannot fetch record for offset 7 in 15000 milliseconds"),
+        KafkaException(KafkaError(KafkaError.UNKNOWN_LEADER_EPOCH)),
     ],
     ids=str,
 )
@@ -111,7 +108,8 @@ def test_a_worker_that_died_is_told_apart(tmp_path: Path) -> None:
 
 def test_what_only_java_knows_is_told_in_a_line() -> None:
     error = RuntimeError(
-        "[STREAM_FAILED] Query\n=== Streaming Query ===\njava.lang.IllegalStateException: no\n\tat a.b"
+        "An error occurred while calling o7.runJob.\n: org.apache.spark.SparkException: Job aborted\n\tat a.b\n"
+        "Caused by: java.lang.IllegalStateException: no\n\tat a.b"
     )
 
     assert explain(error) == "IllegalStateException: no"

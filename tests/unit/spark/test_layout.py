@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-
-import pytest
 
 from headrace import Consumed, Processor, Produced, Repartitioned, Serdes, StreamsBuilder, Topology
 from headrace.kafka.partitions import plan_partitions
-from headrace.spark.layout import Layout, java_pattern, lay_out
+from headrace.spark.layout import Layout, lay_out
 
 TEXT = Serdes.string()
 
@@ -30,7 +27,7 @@ def test_a_repartition_is_a_shuffle_and_a_stage_of_its_own():
     assert layout.readers == {"in": 0, "app-r-repartition": 1}
     assert layout.shuffled == {"app-r-repartition"}
     assert layout.looped == frozenset()
-    assert layout.width == 5
+    assert layout.stage_tasks(1) == [f"1_{number}" for number in range(5)]
 
 
 def test_a_foreign_key_join_is_cut_at_one_topic():
@@ -53,18 +50,6 @@ def test_patterns_are_read_beside_names():
     assert layout.readers == {"other": 1}
     assert layout.tasks == {0: 3, 1: 1}
     assert layout.tasks_of([0]) == [(0, 0), (0, 1), (0, 2)]
-
-
-@pytest.mark.parametrize(
-    ("pattern", "java"),
-    [
-        (re.compile("a|b"), "(?:a|b)"),
-        (re.compile("a.b", re.IGNORECASE | re.DOTALL), "(?is:a.b)"),
-        (re.compile("(?P<name>a)"), "(?:(?<name>a))"),
-    ],
-)
-def test_patterns_in_javas_form(pattern: re.Pattern[str], java: str):
-    assert java_pattern(pattern) == java
 
 
 def test_only_processors_of_the_users_may_schedule():
@@ -105,17 +90,12 @@ def test_topics_that_are_written_and_read_return():
 def test_each_source_begins_where_it_says():
     builder = StreamsBuilder()
     source(builder, "first").repartition().to("out")
-    assert laid_out(builder.build(), first=1).starting_offsets == "earliest"
-    builder = StreamsBuilder()
-    source(builder, "first").repartition().to("out")
     builder.stream(re.compile("new-.*"), Consumed(key=TEXT, value=TEXT, offset_reset="latest")).to("out2")
-    builder.global_table("everywhere", Consumed(key=TEXT, value=TEXT))
-    layout = laid_out(builder.build(), **{"first": 2, "new-a": 1, "everywhere": 1})
-    assert json.loads(layout.starting_offsets) == {
-        "first": {"0": -2, "1": -2},
-        "new-a": {"0": -1},
-        "everywhere": {"0": -2},
-    }
+    builder.stream("late", Consumed(key=TEXT, value=TEXT, offset_reset="latest")).to("out3")
+    layout = laid_out(builder.build(), **{"first": 2, "new-a": 1, "late": 1})
+    known = ["first", "new-a", "new-b", "late", "other"]
+    assert layout.sources(known) == ["first", "new-a", "new-b", "late"]
+    assert [topic for topic in known if layout.begins_at_end(topic)] == ["new-a", "new-b", "late"]
 
 
 def test_global_tables_have_no_tasks():
@@ -124,4 +104,3 @@ def test_global_tables_have_no_tasks():
     layout = laid_out(builder.build(), everywhere=3)
     assert layout.global_topics == {"everywhere"}
     assert layout.tasks == {}
-    assert layout.width == 1

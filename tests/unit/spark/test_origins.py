@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.record import NO_HEADERS
 from headrace.spark.origins import merge_origins
-from headrace.spark.rows import Row
+from headrace.spark.ranges import Row
 
 
 def rows(origin: str, *times: int) -> list[Row]:

@@ -1,8 +1,42 @@
 from __future__ import annotations
 
-from headrace.spark.session import source_options
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.spark.pace import MOST_BYTES, Pace
+from headrace.spark.session import check_options, skips_lost
 
 
-def test_what_is_not_a_setting_of_sparks_is_an_option_of_its_kafka_source() -> None:
-    settings = {"spark.ui.enabled": True, "maxOffsetsPerTrigger": 5_000}
-    assert source_options(settings) == {"maxOffsetsPerTrigger": "5000"}
+def test_settings_are_sparks_or_those_of_a_batch() -> None:
+    check_options({"spark.ui.enabled": True, "maxOffsetsPerTrigger": 5_000, "failOnDataLoss": "false"})
+    with pytest.raises(ConfigError, match=r"'startingOffsets' is not known.*maxOffsetsPerTrigger and failOnDataLoss"):
+        check_options({"startingOffsets": "latest"})
+
+
+def test_lost_records_are_an_error_unless_it_is_said_otherwise() -> None:
+    assert not skips_lost({})
+    assert not skips_lost({"failOnDataLoss": "true"})
+    assert skips_lost({"failondataloss": False})
+
+
+def test_a_batch_has_as_many_records_as_the_last_ones_taught() -> None:
+    pace = Pace({})
+    assert pace.records == 400_000
+    pace.learn(100_000, 10_000_000, 2.0)
+    assert pace.records == 200_000, "as many as four seconds take"
+    pace.learn(100_000, 10_000_000, 0.5)
+    assert pace.records == 400_000
+    pace.learn(100, 100 * (MOST_BYTES // 10), 0.1)
+    assert pace.records == 10, "large records: as many as fit"
+    pace.learn(8, 800, 30.0)
+    assert pace.records == 400_000, "what a small batch takes says nothing of a large one"
+
+
+def test_the_users_limit_is_kept() -> None:
+    pace = Pace({"maxOffsetsPerTrigger": "15"})
+    assert pace.records == 15
+    pace.learn(15, 1_000, 0.001)
+    assert pace.records == 15
+    for wrong in ("many", 0):
+        with pytest.raises(ConfigError, match="maxOffsetsPerTrigger"):
+            Pace({"maxOffsetsPerTrigger": wrong})

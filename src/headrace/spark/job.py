@@ -1,0 +1,116 @@
+"""A batch as a Spark job: as few Spark tasks as it needs, each running several stream tasks.
+
+Where there is little to do, one Spark task runs all stages. Otherwise there are at most as many as cores, and a shuffle
+between two stages.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from pyspark import Broadcast, SparkContext, cloudpickle
+
+from headrace.spark.failures import is_lost_worker
+from headrace.spark.parcels import Parcel
+from headrace.spark.worker import Batch, Program, Work, run_all_stages, run_first_stage, run_later_stage, stage_of
+from headrace.spark.working_copy import StaleCopyError
+
+logger = logging.getLogger(__name__)
+
+_ATTEMPTS = 4
+_FIRST_PAUSE = 0.5
+
+
+class BatchJobs:
+    """Runs the batches of a program."""
+
+    def __init__(self, context: SparkContext, program: Program) -> None:
+        self.program = program
+        self._context = context
+        self._layout = program.layout
+        self._group = program.application_id
+        self._program: tuple[str, Broadcast[bytes]] = (program.id, context.broadcast(cloudpickle.dumps(program)))
+        self.width = max(1, context.defaultParallelism)
+        """How many Spark tasks run at once."""
+
+    def widths(self, *, is_small: bool) -> tuple[int, ...]:
+        """How many Spark tasks each stage gets; a single number where one Spark task runs all of them."""
+        if is_small:
+            return (1,)
+        counts = (sum(self._layout.tasks[group] for group in stage) for stage in self._layout.stages)
+        return tuple(min(self.width, count) for count in counts)
+
+    def run(self, batch: Batch, works: Sequence[Work], description: str) -> list[Parcel]:
+        """What the tasks give; where a worker died on the way they are run again, some times."""
+        self._context.setJobGroup(self._group, description)
+        for attempt in range(1, _ATTEMPTS):
+            try:
+                return self._run(batch, works)
+            except Exception as error:
+                if not is_lost_worker(error) and StaleCopyError.__name__ not in str(error):
+                    raise
+                logger.warning("batch %d, attempt %d: a worker was lost; the batch is repeated", batch.number, attempt)
+                time.sleep(_FIRST_PAUSE * 2 ** (attempt - 1))
+        return self._run(batch, works)
+
+    def cancel(self) -> None:
+        """Ends the job that runs, if there is one."""
+        self._context.cancelJobGroup(self._group)
+
+    def close(self) -> None:
+        """Lets go of what was sent to the workers."""
+        self._program[1].destroy()
+
+    def _run(self, batch: Batch, works: Sequence[Work]) -> list[Parcel]:
+        stages = len(self._layout.stages)
+        first = min(stage_of(self._layout, work.task) for work in works)
+        if len(batch.widths) == 1 or first == stages - 1:
+            groups = _balanced(works, batch.widths[first] if len(batch.widths) > 1 else batch.widths[0])
+            rdd: Any = self._context.parallelize(groups, len(groups))
+            parcels: list[Parcel] = rdd.mapPartitions(partial(run_all_stages, *self._program, batch)).collect()
+            return parcels
+        # Stages before the first one that has work have no rows to pass on.
+        at_first = [work for work in works if stage_of(self._layout, work.task) == first]
+        later = [work for work in works if stage_of(self._layout, work.task) > first]
+        groups = _balanced(at_first, batch.widths[first])
+        rdd = self._context.parallelize(groups, len(groups))
+        rdd = rdd.mapPartitions(partial(run_first_stage, *self._program, batch, first))
+        for stage in range(first + 1, stages):
+            rdd = rdd.partitionBy(batch.widths[stage], _itself)
+            rdd = rdd.mapPartitionsWithIndex(partial(run_later_stage, *self._program, batch, stage, later))
+        return [parcel for _, parcel in rdd.collect()]
+
+
+def warm_up(context: SparkContext) -> None:
+    """Has Spark do all it does for a batch, with as many workers as there are cores."""
+    width = max(1, context.defaultParallelism)
+    context.parallelize(range(width), width).mapPartitions(_import_worker).collect()
+
+
+def _import_worker(numbers: Iterable[int]) -> Iterator[int]:
+    import headrace.spark.task_run  # noqa: F401
+
+    return iter(numbers)
+
+
+def _balanced(works: Sequence[Work], count: int) -> list[list[Work]]:
+    """The works in so many groups that have about as much to read each; none is empty unless there is no work."""
+    groups: list[list[Work]] = [[] for _ in range(max(1, min(count, len(works))))]
+    sizes = [0] * len(groups)
+    for work in sorted(works, key=_size, reverse=True):
+        least = sizes.index(min(sizes))
+        groups[least].append(work)
+        sizes[least] += _size(work)
+    return groups
+
+
+def _size(work: Work) -> int:
+    return 1 + sum(each.end - each.start for each in work.reads)
+
+
+def _itself(number: int) -> int:
+    return number

@@ -1,0 +1,40 @@
+"""How many records a batch should have, learnt from the batches before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.errors import ConfigError
+
+_MOST_RECORDS = 400_000
+MOST_BYTES = 128 << 20
+"""How much a batch reads at most: what it holds and what comes of it has to fit into memory."""
+_LONGEST_SECONDS = 4.0
+_FEWEST_RECORDS = 1_000
+_LIMIT = "maxoffsetspertrigger"
+
+
+class Pace:
+    """Adapts the size of batches to how long the last ones took, and to the size of the records."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        """`settings` may have the name that Spark's Kafka source has for the limit, maxOffsetsPerTrigger."""
+        given = {name.lower(): value for name, value in settings.items()}.get(_LIMIT)
+        try:
+            self._limit = _MOST_RECORDS if given is None else int(given)
+        except ValueError:
+            raise ConfigError(f"spark setting maxOffsetsPerTrigger must be a whole number, not {given!r}") from None
+        if self._limit < 1:
+            raise ConfigError(f"spark setting maxOffsetsPerTrigger must be at least 1, not {given!r}")
+        self.records = self._limit
+        """How many records the next batch should have at most."""
+
+    def learn(self, records: int, size: int, seconds: float) -> None:
+        """Takes in what a batch of so many records and bytes took."""
+        if not records:
+            return
+        by_size = max(1, records * MOST_BYTES // max(size, 1))
+        # What a small batch takes says little of what a large one would.
+        by_time = self._limit if records < _FEWEST_RECORDS else int(records / max(seconds, 0.001) * _LONGEST_SECONDS)
+        self.records = min(self._limit, by_size, max(by_time, _FEWEST_RECORDS))
