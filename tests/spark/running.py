@@ -55,6 +55,11 @@ def build(scenario: Scenario) -> Topology:
     return builder.build()
 
 
+def lives_in_copies(topology: Topology) -> bool:
+    """Whether it has a store without a changelog, which is lost with its working copy."""
+    return any(not store.logging and not store.is_global for store in topology.stores.values())
+
+
 def this_hour(scenario: Scenario) -> Scenario:
     """The scenario with all its times moved, so that the last one is in this hour."""
     pipes = [event for event in scenario.inputs if isinstance(event, Pipe)]
@@ -197,9 +202,10 @@ class ScenariosOnSpark:
         else:
             # All records of a batch are there before the application looks for them. Every other start finds no
             # working copies: what it rebuilds from the changelogs equals what it would have kept.
+            loses_copies = not lives_in_copies(self.topology)
             for number in range(self.rounds()):
                 self.pipe(number)
-                if number % 2:
+                if number % 2 and loses_copies:
                     shutil.rmtree(Path(self.config.state_dir or "") / "copies", ignore_errors=True)
                 with Streams(self.topology, self.config) as application:
                     application.process_all_available()

@@ -15,7 +15,7 @@ from headrace.topology.nodes import SourceNode
 from tests.oracle.headrace_side import run_on_headrace
 from tests.oracle.outcome import Written, side_by_side
 from tests.oracle.scenario import Advance, Config, Pipe, Scenario, all_scenarios
-from tests.spark.running import Results, ScenariosOnSpark, batches_of, build, this_hour
+from tests.spark.running import Results, ScenariosOnSpark, batches_of, build, lives_in_copies, this_hour
 
 SCENARIOS = all_scenarios()
 ALL = 1000
@@ -123,11 +123,13 @@ def asks_and_answers(topology: Topology) -> bool:
 
 @cache
 def groups() -> dict[str, tuple[Scenario, ...]]:
-    """By scenario, those it runs together with: of the same configuration and of about as many batches."""
+    """By scenario, those it runs together with: of the same configuration and of about as many batches.
+
+    Those that must not lose their working copies are together."""
     fitting = [this_hour(one) for one in SCENARIOS if why_not(one) is None and str(one) not in ONE_BY_ONE]
-    by_config: dict[str, list[Scenario]] = {}
+    by_config: dict[tuple[str, bool], list[Scenario]] = {}
     for scenario in sorted(fitting, key=lambda one: len(batches_of(one, build(one), ALL))):
-        by_config.setdefault(repr(scenario.config), []).append(scenario)
+        by_config.setdefault((repr(scenario.config), lives_in_copies(build(scenario))), []).append(scenario)
     found: dict[str, tuple[Scenario, ...]] = {}
     for same in by_config.values():
         for start in range(0, len(same), TOGETHER):
