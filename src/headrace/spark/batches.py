@@ -296,12 +296,12 @@ class BatchLoop:
         cuts = (report.cut.get(planned.topic) for report in reports if report.task == task)
         return planned._replace(end=next((end for end in cuts if end is not None), planned.end))
 
-    def _changelogs(self) -> dict[str, list[str]]:
+    def _changelogs(self) -> dict[int, list[str]]:
         """The changelogs by sub-topology."""
-        found: dict[str, list[str]] = {}
+        found: dict[int, list[str]] = {}
         for store, group in self._topology.homes.items():
             if store in self._program.changelogs:
-                found.setdefault(str(group), []).append(self._program.changelogs[store])
+                found.setdefault(group, []).append(self._program.changelogs[store])
         return found
 
     def _state_of(self, task: str) -> TaskState:

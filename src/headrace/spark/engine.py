@@ -130,7 +130,6 @@ class Engine:
                 f"Store {', '.join(unlogged)} has no changelog (logging=False), so its content lives on one machine, "
                 f"and on {context.master} tasks move between machines. Leave logging on."
             )
-        self._layout = layout
         return Program(
             self._topology,
             self._config,

@@ -96,6 +96,12 @@ class Layout:
         return [(group, partition) for group in subtopologies for partition in range(self.tasks[group])]
 
 
+def task_parts(task: str) -> tuple[int, int]:
+    """The sub-topology and the partition of a task, by its name."""
+    group, _, partition = task.partition("_")
+    return int(group), int(partition)
+
+
 def lay_out(topology: Topology, plan: PartitionPlan, application_id: str, known: Mapping[str, int]) -> Layout:
     """The layout of a topology whose topics have these partitions; `known` are the partitions of all topics."""
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 from headrace.kafka.topics import Topics
+from headrace.spark.layout import task_parts
 from headrace.spark.worker import Recent
 
 _VERSIONS = 32
@@ -22,7 +23,7 @@ _SECONDS = 600.0
 class RecentVersions:
     """By task, its last versions."""
 
-    def __init__(self, topics: Topics, changelogs: Mapping[str, Iterable[str]]) -> None:
+    def __init__(self, topics: Topics, changelogs: Mapping[int, Iterable[str]]) -> None:
         """`changelogs` are the topics by sub-topology."""
         self._topics = topics
         self._changelogs = {group: tuple(topics) for group, topics in changelogs.items()}
@@ -46,5 +47,5 @@ class RecentVersions:
         }
 
     def _places(self, task: str) -> list[tuple[str, int]]:
-        group, _, partition = task.partition("_")
-        return [(topic, int(partition)) for topic in self._changelogs.get(group, ())]
+        group, partition = task_parts(task)
+        return [(topic, partition) for topic in self._changelogs.get(group, ())]

@@ -17,6 +17,7 @@ from headrace.record import NO_HEADERS, Headers
 from headrace.serdes.hashing import partition_for_key
 from headrace.spark.commit_record import TaskState
 from headrace.spark.global_copy import GlobalCopy
+from headrace.spark.layout import task_parts
 from headrace.spark.origins import merge_origins
 from headrace.spark.parcels import ANY_PARTITION, DRIVER, REPORT, ROWS_IN_PARCEL, Parcel, ParcelWriter
 from headrace.spark.ranges import Range, Row
@@ -69,8 +70,7 @@ class TaskRun:
         self._batch = batch
         self._work = work
         self._out = out
-        group, _, partition = work.task.partition("_")
-        self._group, self._partition = int(group), int(partition)
+        self._group, self._partition = task_parts(work.task)
         self._records = self._bytes = 0
         self._cut: dict[str, int] = {}
         self._unread: set[str] = set()

@@ -13,7 +13,7 @@ from pyspark import Broadcast, cloudpickle
 from headrace.config import StreamsConfig
 from headrace.kafka.clients import ClientSettings
 from headrace.spark.commit_record import NEVER_RUN, TaskState
-from headrace.spark.layout import Layout
+from headrace.spark.layout import Layout, task_parts
 from headrace.spark.parcels import DRIVER, Parcel, ParcelWriter
 from headrace.spark.ranges import Range
 from headrace.state.boot import boot_name
@@ -128,8 +128,7 @@ def run_later_stage(
     mine = [
         work
         for work in works
-        if stage_of(layout, work.task) == stage
-        and batch.place_of(layout, stage, *map(int, work.task.split("_"))) == number
+        if stage_of(layout, work.task) == stage and batch.place_of(layout, stage, *task_parts(work.task)) == number
     ]
     run = StageRun(program, batch, stage)
     return addressed(layout, batch, stage + 1, run.run(mine, (parcel for _, parcel in parcels)))
@@ -148,7 +147,7 @@ def addressed(layout: Layout, batch: Batch, stage: int, parcels: Iterable[Parcel
 
 def stage_of(layout: Layout, task: str) -> int:
     """The stage that a task runs in."""
-    group = int(task.partition("_")[0])
+    group, _ = task_parts(task)
     return next(number for number, stage in enumerate(layout.stages) if group in stage)
 
 
@@ -170,18 +169,13 @@ class StageRun:
                 self._received.setdefault(f"{parcel.destination}_{parcel.partition}", []).append(parcel)
             else:
                 yield parcel
-        todo = {work.task: work for work in works if int(work.task.partition("_")[0]) in self._groups}
+        todo = {work.task: work for work in works if task_parts(work.task)[0] in self._groups}
         for task in self._received:
             todo.setdefault(task, Work(task, self._batch.states.get(task, NEVER_RUN)))
         out = ParcelWriter()
-        for task in sorted(todo, key=_in_order):
+        for task in sorted(todo, key=task_parts):
             TaskRun(self._program, self._batch, todo[task], out).run(self._received.pop(task, []))
             yield from out.take()
-
-
-def _in_order(task: str) -> tuple[int, int]:
-    group, _, partition = task.partition("_")
-    return int(group), int(partition)
 
 
 def copies_directory(program: Program) -> Path:
