@@ -15,7 +15,20 @@ _PROBE_SECONDS = 2.0
 _FIRST_PAUSE = 0.2
 _LONGEST_PAUSE = 1.0
 
-_CODES = (
+_MOVING = (
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_FOR_PARTITION",
+    "COORDINATOR_NOT_AVAILABLE",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "NOT_COORDINATOR",
+    # A broker that has just come back, or a leader that has just been elected.
+    "UNKNOWN_LEADER_EPOCH",
+    "FENCED_LEADER_EPOCH",
+    "OFFSET_NOT_AVAILABLE",
+    "REPLICA_NOT_AVAILABLE",
+)
+_AWAY = (
+    *_MOVING,
     "_TRANSPORT",
     "_ALL_BROKERS_DOWN",
     "_RESOLVE",
@@ -27,29 +40,28 @@ _CODES = (
     "REQUEST_TIMED_OUT",
     "NETWORK_EXCEPTION",
     "BROKER_NOT_AVAILABLE",
-    "LEADER_NOT_AVAILABLE",
-    "NOT_LEADER_FOR_PARTITION",
-    "COORDINATOR_NOT_AVAILABLE",
-    "COORDINATOR_LOAD_IN_PROGRESS",
-    "NOT_COORDINATOR",
     "CONCURRENT_TRANSACTIONS",
     "NOT_ENOUGH_REPLICAS",
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
-    # A broker that has just come back, or a leader that has just been elected.
-    "UNKNOWN_LEADER_EPOCH",
-    "FENCED_LEADER_EPOCH",
-    "OFFSET_NOT_AVAILABLE",
-    "REPLICA_NOT_AVAILABLE",
 )
 
 
 def is_away(error: Any) -> bool:
     """Whether a KafkaError or KafkaException of librdkafka says that Kafka does not answer."""
+    return _is_one_of(error, _AWAY)
+
+
+def is_moving(error: Any) -> bool:
+    """Whether it says that a leader or a coordinator is on its way: the same question will be answered soon."""
+    return _is_one_of(error, _MOVING)
+
+
+def _is_one_of(error: Any, names: tuple[str, ...]) -> bool:
     from confluent_kafka import KafkaError, KafkaException
 
     if isinstance(error, KafkaException):
         error = error.args[0] if error.args else None
-    return isinstance(error, KafkaError) and error.code() in {getattr(KafkaError, code) for code in _CODES}
+    return isinstance(error, KafkaError) and error.code() in {getattr(KafkaError, name) for name in names}
 
 
 def await_kafka(settings: ClientSettings, given_up: Callable[[], bool]) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.errors import ConfigError, EnvironmentFailed, KafkaAway, TopologyError, UnknownTopicError
-from headrace.kafka.absence import is_away
+from headrace.kafka.absence import is_away, is_moving
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.partitions import PartitionPlan
 from headrace.topology import Topology
@@ -279,7 +279,7 @@ class Topics:
         if not wanted:
             return []
         reader = self._reader(group)
-        answer = self._ask_coordinator(lambda: reader.committed(wanted, timeout=self._timeout))
+        answer = self._ask(lambda: reader.committed(wanted, timeout=self._timeout))
         committed = {(each.topic, each.partition): each.offset for each in answer}
         beginnings = self._offsets(wanted, OffsetSpec.earliest())
         ends = self._offsets(wanted, OffsetSpec.latest())
@@ -354,7 +354,7 @@ class Topics:
                 if code != KafkaError.GROUP_ID_NOT_FOUND:
                     raise
 
-        self._ask_coordinator(delete)
+        self._ask(delete)
 
     def _reader(self, group: str) -> Consumer:
         """A consumer that asks for the group's offsets without joining it.
@@ -375,12 +375,14 @@ class Topics:
 
         if not partitions:
             return {}
-        asked = self._admin.list_offsets(
-            dict.fromkeys(partitions, spec),
-            isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=self._timeout,
-        )
-        found = {(each.topic, each.partition): self._ask(future.result).offset for each, future in asked.items()}
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+
+        def list_offsets() -> dict[tuple[str, int], int]:
+            wanted = dict.fromkeys(partitions, spec)
+            asked = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=self._timeout)
+            return {(each.topic, each.partition): future.result().offset for each, future in asked.items()}
+
+        found = self._ask(list_offsets)
         unknown = [place for place, offset in found.items() if offset < 0]
         if unknown:
             # librdkafka has no error for a leader that does not answer, or that has moved.
@@ -405,31 +407,18 @@ class Topics:
                 raise EnvironmentFailed(f"Kafka at {self._servers} did not {what} within {self._timeout:.0f} seconds.")
             time.sleep(0.05)
 
-    def _ask_coordinator(self, question: Callable[[], _T]) -> _T:
-        """Asks a group's coordinator, again while a broker that has just started is not ready to be one."""
-        from confluent_kafka import KafkaError, KafkaException
+    def _ask(self, question: Callable[[], _T]) -> _T:
+        """Asks, and asks again while a leader or a coordinator moves, or is not ready yet."""
+        from confluent_kafka import KafkaException
 
-        soon = (
-            KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-            KafkaError.COORDINATOR_NOT_AVAILABLE,
-            KafkaError.NOT_COORDINATOR,
-        )
         deadline = time.monotonic() + self._timeout
         while True:
             try:
                 return question()
             except KafkaException as error:
-                if error.args[0].code() not in soon or time.monotonic() > deadline:
+                if not is_moving(error) or time.monotonic() > deadline:
                     raise self._unreachable(error) from None
             time.sleep(0.05)
-
-    def _ask(self, question: Callable[[], _T]) -> _T:
-        from confluent_kafka import KafkaException
-
-        try:
-            return question()
-        except KafkaException as error:
-            raise self._unreachable(error) from None
 
     def _unreachable(self, error: Exception) -> EnvironmentFailed:
         kind = KafkaAway if is_away(error) or _NO_LEADERS in str(error) else EnvironmentFailed

@@ -48,6 +48,9 @@ _PRODUCER = {
     "partitioner": "murmur2_random",
     "delivery.report.only.error": True,
     "linger.ms": 5,
+    # Kafka refuses the first requests of a transaction while it still ends the one before: a matter of milliseconds.
+    "retry.backoff.ms": 3,
+    "retry.backoff.max.ms": 200,
     "queue.buffering.max.messages": 2_000_000,
     "queue.buffering.max.kbytes": 1_000_000,
 }

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from pyspark import Broadcast, SparkContext, cloudpickle
+from pyspark import RDD, Broadcast, SparkContext, cloudpickle
 
 from headrace.spark.failures import is_lost_worker
+from headrace.spark.jvm import collect, remember_classes
 from headrace.spark.parcels import Parcel
 from headrace.spark.worker import Batch, Program, Work, run_all_stages, run_first_stage, run_later_stage, stage_of
 from headrace.spark.working_copy import StaleCopyError
@@ -36,6 +37,9 @@ class BatchJobs:
         self._program: tuple[str, Broadcast[bytes]] = (program.id, context.broadcast(cloudpickle.dumps(program)))
         self.width = max(1, context.defaultParallelism)
         """How many Spark tasks run at once."""
+        remember_classes(context)
+        self._empty: dict[int, RDD[Any]] = {}
+        """RDDs of so many partitions with nothing in them: what a Spark task works on comes with its function."""
 
     def widths(self, *, is_small: bool) -> tuple[int, ...]:
         """How many Spark tasks each stage gets; a single number where one Spark task runs all of them."""
@@ -70,19 +74,24 @@ class BatchJobs:
         first = min(stage_of(self._layout, work.task) for work in works)
         if len(batch.widths) == 1 or first == stages - 1:
             groups = _balanced(works, batch.widths[first] if len(batch.widths) > 1 else batch.widths[0])
-            rdd: Any = self._context.parallelize(groups, len(groups))
-            parcels: list[Parcel] = rdd.mapPartitions(partial(run_all_stages, *self._program, batch)).collect()
-            return parcels
+            run = partial(run_all_stages, *self._program, batch, groups)
+            return collect(self._tasks(len(groups)).mapPartitionsWithIndex(run))
         # Stages before the first one that has work have no rows to pass on.
         at_first = [work for work in works if stage_of(self._layout, work.task) == first]
         later = [work for work in works if stage_of(self._layout, work.task) > first]
         groups = _balanced(at_first, batch.widths[first])
-        rdd = self._context.parallelize(groups, len(groups))
-        rdd = rdd.mapPartitions(partial(run_first_stage, *self._program, batch, first))
+        rdd = self._tasks(len(groups))
+        rdd = rdd.mapPartitionsWithIndex(partial(run_first_stage, *self._program, batch, first, groups))
         for stage in range(first + 1, stages):
             rdd = rdd.partitionBy(batch.widths[stage], _itself)
             rdd = rdd.mapPartitionsWithIndex(partial(run_later_stage, *self._program, batch, stage, later))
-        return [parcel for _, parcel in rdd.collect()]
+        addressed: list[tuple[int, Parcel]] = collect(rdd)
+        return [parcel for _, parcel in addressed]
+
+    def _tasks(self, count: int) -> RDD[Any]:
+        if count not in self._empty:
+            self._empty[count] = self._context.parallelize([], count)
+        return self._empty[count]
 
 
 def warm_up(context: SparkContext) -> None:

@@ -28,6 +28,8 @@ _LOOK_FOR_TOPICS_SECONDS = 1.0
 """How often new topics of a pattern are looked for."""
 _SETTLED_SECONDS = 0.5
 """How long nothing may have happened before a position that only moved past markers is committed."""
+_SOON_SECONDS = 1.0
+_STEP_SECONDS = 0.1
 _LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
@@ -77,7 +79,8 @@ class Source:
             self._follow(0.0)
             if self._tail.is_following:
                 return self._taken()
-        return self._planned()
+        ranges = self._planned()
+        return self._read_here(ranges) if self._is_caught_up else ranges
 
     def look_again(self) -> None:
         """Has the next plan ask Kafka for partitions and their ends instead of waiting for what arrives."""
@@ -87,9 +90,7 @@ class Source:
     def wait(self, seconds: float) -> bool:
         """Waits until something arrives, at most so long; whether there is something to plan."""
         if not self._tail.is_following:
-            if not self._is_caught_up:
-                return True
-            self._tail.follow({place: self.positions[place] for place in self._known})
+            return True
         self._follow(min(seconds, max(0.0, self._next_look - time.monotonic())))
         is_settled = time.monotonic() - self._moved > _SETTLED_SECONDS
         return (
@@ -175,6 +176,21 @@ class Source:
         else:
             if self._tail.has_more_than(self._pace.records):
                 self._tail.leave()
+
+    def _read_here(self, ranges: list[Range]) -> list[Range]:
+        """Begins to follow the partitions; gives the ranges with their records, if these arrive soon.
+
+        A worker takes some milliseconds for each partition that it reads, however little there is in it.
+        """
+        self._tail.follow({place: self.positions[place] for place in self._known})
+        wanted = {each.place: each.end for each in ranges}
+        deadline = time.monotonic() + _SOON_SECONDS
+        while not self._tail.has_reached(wanted):
+            self._follow(_STEP_SECONDS)
+            if not self._tail.is_following or time.monotonic() > deadline:
+                self._tail.leave()
+                return ranges
+        return self._taken()
 
     def _taken(self) -> list[Range]:
         return self._tail.take() if self._tail.has_records or self._tail.has_moved else []

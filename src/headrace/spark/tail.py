@@ -64,6 +64,10 @@ class Tail:
         """Whether any partition goes on behind the driver's position, if only by the marker of a transaction."""
         return any(end > self._starts[place] for place, end in self._ends.items())
 
+    def has_reached(self, ends: Mapping[Place, int]) -> bool:
+        """Whether everything before these offsets has arrived."""
+        return all(self._ends.get(place, 0) >= end for place, end in ends.items())
+
     def follow(self, positions: Mapping[Place, int]) -> None:
         """Begins to read at these offsets."""
         self._forget()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 
 from pyspark import Broadcast, cloudpickle
@@ -91,26 +90,47 @@ def program_of(program_id: str, pickled: Broadcast[bytes]) -> Program:
 
 
 def run_all_stages(
-    program_id: str, pickled: Broadcast[bytes], batch: Batch, works: Iterable[list[Work]]
+    program_id: str,
+    pickled: Broadcast[bytes],
+    batch: Batch,
+    groups: Sequence[Sequence[Work]],
+    number: int,
+    nothing: Iterable[None],
 ) -> Iterator[Parcel]:
-    """Runs the tasks that have work and those they send rows to, stage by stage, in this Spark task alone."""
+    """Runs the tasks that have work and those they send rows to, stage by stage, in this Spark task alone.
+
+    `groups` is the work of each Spark task, and `number` is this one's. Spark gives it nothing to read.
+    """
+    read_to_its_end(nothing)
     program = program_of(program_id, pickled)
-    given = list(chain.from_iterable(works))
     pending: list[Parcel] = []
     for stage in range(len(program.layout.stages)):
         run = StageRun(program, batch, stage)
-        pending = list(run.run(given, pending))
+        pending = list(run.run(groups[number], pending))
         yield from (parcel for parcel in pending if parcel.destination == DRIVER)
         pending = [parcel for parcel in pending if parcel.destination != DRIVER]
 
 
 def run_first_stage(
-    program_id: str, pickled: Broadcast[bytes], batch: Batch, stage: int, works: Iterable[list[Work]]
+    program_id: str,
+    pickled: Broadcast[bytes],
+    batch: Batch,
+    stage: int,
+    groups: Sequence[Sequence[Work]],
+    number: int,
+    nothing: Iterable[None],
 ) -> Iterator[tuple[int, Parcel]]:
     """Runs tasks of the first stage that has work; what they send goes to the Spark tasks of the next."""
+    read_to_its_end(nothing)
     program = program_of(program_id, pickled)
     run = StageRun(program, batch, stage)
-    return addressed(program.layout, batch, stage + 1, run.run(chain.from_iterable(works), []))
+    return addressed(program.layout, batch, stage + 1, run.run(groups[number], []))
+
+
+def read_to_its_end(nothing: Iterable[None]) -> None:
+    """Reads what a Spark task was given: a worker process that has not is not used again."""
+    for _ in nothing:
+        pass
 
 
 def run_later_stage(
