@@ -18,6 +18,7 @@ from pyspark import SparkContext
 from headrace import (
     SHUTDOWN_CLIENT,
     Consumed,
+    Joined,
     Processor,
     Produced,
     PunctuationType,
@@ -362,6 +363,25 @@ def test_a_batch_that_ends_early_does_not_let_one_topic_run_ahead_of_another(lab
     table = builder.table(lab.topic("table"), Consumed(key=TEXT, value=TEXT))
     records = builder.stream(lab.topic("in"), Consumed(key=TEXT, value=TEXT))
     joined = records.left_join(table, lambda record, row: f"{record} with {row}")
+    joined.to(lab.topic("out"), Produced(key=TEXT, value=TEXT))
+    with lab.streams(builder.build(), spark={"maxOffsetsPerTrigger": 40}) as application:
+        application.process_all_available()
+    assert lab.read("out", 300) == [f"record with row {number}" for number in range(300)]
+
+
+def test_what_was_repartitioned_waits_for_a_topic_that_does_not_fit_into_the_batch(lab: Lab) -> None:
+    """As above, but the records come from another sub-topology: none of them may be lost while they wait."""
+    lab.create(**{"in": 1, "table": 1, "out": 1})
+    producer = Producer(lab.settings.producer(enable_idempotence=True))
+    for number in range(300):
+        producer.produce(lab.topic("table"), f"row {number}", str(number), 0, timestamp=1_000 + number)
+    for number in range(300):
+        producer.produce(lab.topic("in"), "record", str(number), 0, timestamp=10_000 + number)
+    producer.flush()
+    builder = StreamsBuilder()
+    table = builder.table(lab.topic("table"), Consumed(key=TEXT, value=TEXT))
+    records = builder.stream(lab.topic("in"), Consumed(key=TEXT, value=TEXT)).select_key(lambda key, value: key)
+    joined = records.left_join(table, lambda record, row: f"{record} with {row}", joined=Joined(key=TEXT, value=TEXT))
     joined.to(lab.topic("out"), Produced(key=TEXT, value=TEXT))
     with lab.streams(builder.build(), spark={"maxOffsetsPerTrigger": 40}) as application:
         application.process_all_available()

@@ -103,6 +103,16 @@ def up_to(count: int) -> list[int | None]:
     return list(range(1, count + 1))
 
 
+def test_an_application_whose_changelog_was_deleted_is_refused(application: Counting) -> None:
+    """To go on would be to count from the beginning on the next machine."""
+    application.run(3)
+    changelog = f"{application.application_id}-counts-changelog"
+    application.topics.delete([changelog])
+    with pytest.raises(EnvironmentFailed, match=f"{changelog} was deleted since the last commit"):
+        application.started().start()
+    assert changelog not in application.topics.describe()
+
+
 # --- the group's offsets -------------------------------------------------------------------------------------------
 
 
@@ -128,6 +138,31 @@ def test_it_goes_on_where_it_was_when_kafka_has_expired_the_offsets_of_its_group
         await_that(lambda: not application.topics.has_committed(group, source), "the offsets do not expire", PATIENCE)
         application.run(3)
         assert application.counts() == up_to(23)
+
+
+def test_it_goes_on_when_kafka_has_forgotten_its_producer(spark: SparkContext, tmp_path: Path) -> None:
+    """As it does with one that did nothing for `transactional.id.expiration.ms`, by default a week."""
+    forgetful = {
+        "transactional.id.expiration.ms": 1000,
+        "transaction.remove.expired.transaction.cleanup.interval.ms": 500,
+        "producer.id.expiration.ms": 1000,
+        "producer.id.expiration.check.interval.ms": 500,
+    }
+    with EmbeddedKafka(tmp_path / "kafka", port=0, settings=forgetful) as kafka:
+        application = Counting(kafka.bootstrap_servers, tmp_path / "state")
+        with application.started() as running:
+            application.send(["k"] * 3)
+            running.process_all_available()
+            await_that(lambda: forgets(application), "the producer is not forgotten", PATIENCE)
+            application.send(["k"] * 3)
+            running.process_all_available()
+        assert application.counts() == up_to(6)
+
+
+def forgets(application: Counting) -> bool:
+    """Whether Kafka has removed the transactional id of the application."""
+    rows = read_all(application.settings, "__transaction_state")
+    return any(value is None and application.application_id.encode() in (key or b"") for key, value, _, _ in rows)
 
 
 # --- its files -----------------------------------------------------------------------------------------------------
@@ -334,7 +369,7 @@ def test_a_process_that_starts_while_another_begins_goes_on_with_what_it_finds(
 
 
 def record(batch: int) -> CommitRecord:
-    return CommitRecord(batch, f"token-{batch}", {}, {}, {}, Fingerprint({}, {}, {}))
+    return CommitRecord(batch, f"token-{batch}", {}, {}, {}, {}, Fingerprint({}, {}, {}))
 
 
 def outputs_to(topic: str, *counts: int) -> Outputs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.config import StreamsConfig
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.partitions import PartitionPlan, plan_partitions, source_topics
-from headrace.kafka.topics import Topics, TopicSpec, changelog_topics, fixed_sinks
+from headrace.kafka.topics import Topics, TopicSpec, changelog_topics, fixed_sinks, is_internal
 from headrace.topology import Topology
 
 COMMITS = "commits"
@@ -23,13 +23,22 @@ def commits_topic(application_id: str) -> str:
     return f"{application_id}-{COMMITS}"
 
 
+def is_own(topic: str, application_id: str) -> bool:
+    """Whether a topic is the application's own, by its name: its commits, a changelog, a repartition topic."""
+    return topic == commits_topic(application_id) or is_internal(topic, application_id)
+
+
 def plan_topics(topology: Topology, config: StreamsConfig, settings: ClientSettings) -> PartitionPlan:
     """Sees that the topics that are read and written are there, and plans the internal ones."""
     topics = Topics(settings)
     topics.require(source_topics(topology))
     if not topics.makes_what_is_written():
         topics.require(fixed_sinks(topology, config.dead_letter_queue_topic), "writes to")
-    return plan_partitions(topology, topics.describe())
+    assert config.application_id is not None
+    application_id, named = config.application_id, source_topics(topology)
+    # A pattern that would mean the application's own topics means the others.
+    known = {topic: n for topic, n in topics.describe().items() if topic in named or not is_own(topic, application_id)}
+    return plan_partitions(topology, known)
 
 
 def make_topics(topology: Topology, config: StreamsConfig, settings: ClientSettings, plan: PartitionPlan) -> None:

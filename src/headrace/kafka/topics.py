@@ -227,10 +227,14 @@ class Topics:
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         if not resources:
             return {}
-        asked = self._ask(lambda: self._admin.describe_configs(resources, request_timeout=self._timeout))
+
+        def describe() -> dict[Any, Any]:
+            asked = self._admin.describe_configs(resources, request_timeout=self._timeout)
+            return {resource: future.result() for resource, future in asked.items()}
+
         return {
-            resource.name: {name: entry.value for name, entry in self._ask(future.result).items()}
-            for resource, future in asked.items()
+            resource.name: {name: entry.value for name, entry in entries.items()}
+            for resource, entries in self._ask(describe).items()
         }
 
     def configure(self, name: str, configs: Mapping[str, str]) -> None:
@@ -242,8 +246,12 @@ class Topics:
             for setting, value in configs.items()
         ]
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
-        asked = self._admin.incremental_alter_configs([resource], request_timeout=self._timeout)
-        self._ask(asked[resource].result)
+        alter = self._admin.incremental_alter_configs
+
+        def alter_configs() -> None:
+            alter([resource], request_timeout=self._timeout)[resource].result()
+
+        self._ask(alter_configs)
 
     def makes_what_is_written(self) -> bool:
         """Whether the brokers make a topic that is written to; so it is assumed where they do not tell."""
@@ -264,9 +272,12 @@ class Topics:
         existing = list(self.describe(names))
         if not existing:
             return
-        asked = self._ask(lambda: self._admin.delete_topics(existing, operation_timeout=self._timeout))
-        for future in asked.values():
-            self._ask(future.result)
+
+        def delete() -> None:
+            for future in self._admin.delete_topics(existing, operation_timeout=self._timeout).values():
+                future.result()
+
+        self._ask(delete)
         self._await(lambda known: not any(name in known for name in existing), "remove the topics")
 
     def lag(self, group: str, topics: Iterable[str]) -> list[PartitionLag]:

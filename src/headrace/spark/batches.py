@@ -52,6 +52,7 @@ class BatchLoop:
         topology: Fingerprint,
         jobs: BatchJobs,
         committer: TransactionalCommitter,
+        pace: Pace,
         on_progress: Callable[[BatchProgress], None],
     ) -> None:
         self._program = program
@@ -60,7 +61,7 @@ class BatchLoop:
         self._jobs = jobs
         self._committer = committer
         self._on_progress = on_progress
-        self._pace = Pace(program.config.spark)
+        self._pace = pace
         committed = committer.last()
         self._source = Source(
             program.settings,
@@ -72,6 +73,7 @@ class BatchLoop:
             skips_lost=program.skips_lost,
         )
         self._source.begin()
+        self._changelog_ids = Topics(program.settings).ids(program.changelogs.values())
         self._tried = ""
         """The token of the commit that was last tried; after an error, who knows whether it was made."""
         self._committed = self._begin() if committed is None else committed
@@ -268,7 +270,12 @@ class BatchLoop:
             MOST_BYTES // max(1, len(works)),
             self._source.global_ends(),
         )
-        return sort_out(self._jobs.run(batch, works, f"batch {number}: {records} records"))
+        outputs, reports = sort_out(self._jobs.run(batch, works, f"batch {number}: {records} records"))
+        silent = {work.task for work in works} - {report.task for report in reports}
+        if silent:
+            missing = ", ".join(sorted(silent))
+            raise StreamsError(f"Batch {number} has no results of task {missing}; it is not committed")
+        return outputs, reports
 
     def _record(self, number: int, states: Mapping[str, TaskState]) -> CommitRecord:
         offsets: dict[str, dict[int, int]] = {}
@@ -276,7 +283,8 @@ class BatchLoop:
             offsets.setdefault(topic, {})[partition] = offset
         before = {} if number == FIRST_BATCH else self._committed.tasks
         token = uuid.uuid4().hex[:16]
-        return CommitRecord(number, token, offsets, self._source.topic_ids, {**before, **states}, self._topology)
+        ids = self._source.topic_ids
+        return CommitRecord(number, token, offsets, ids, self._changelog_ids, {**before, **states}, self._topology)
 
     def _commit_record(self, outputs: Outputs, record: CommitRecord, offsets: Mapping[Place, int]) -> None:
         self._tried = record.token

@@ -33,6 +33,8 @@ _FAILED = (KafkaException, SystemError)
 """What the producer's calls raise: a fatal error that comes up among delivery reports makes it a SystemError."""
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 _UNKNOWN_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+_FORGOTTEN = (KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID)
+"""Kafka has forgotten a producer that did nothing for a week: a new one goes on."""
 _NO_REASON = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT, KafkaError._FATAL, KafkaError._STATE)
 """Why records are refused that something else has gone wrong with before: the reason is that of the transaction."""
 _SILENCE_SECONDS = 15.0
@@ -106,8 +108,15 @@ class TransactionalCommitter:
         self._last_token = record.token
 
     def close(self) -> None:
-        """Lets go of the connections."""
+        """Lets go of the connections, and of what was not sent."""
+        self._give_up()
         self._consumer.close()
+
+    def _give_up(self) -> None:
+        """Sends nothing more: a new producer begins with the batch again."""
+        if self._producer not in _abandoned:
+            with contextlib.suppress(*_FAILED):
+                self._producer.purge()
 
     def _kind(self) -> dict[str, Any]:
         """The settings that make the producer what it is."""
@@ -196,7 +205,7 @@ class TransactionalCommitter:
         servers = self._settings.bootstrap_servers
         if cause.code() in _FENCED:
             return self._fenced()
-        if is_away(cause):
+        if is_away(cause) or cause.code() in _FORGOTTEN:
             return KafkaAway(f"Kafka at {servers} does not answer: {cause.str()}")
         if first is None:
             return EnvironmentFailed(f"Kafka at {servers} refused the results of a batch: {cause.str()}")
@@ -211,7 +220,7 @@ class TransactionalCommitter:
 
     def _fenced(self) -> Exception:
         """A producer is fenced by a second one, and also when its transaction took too long."""
-        limit = self._producer_settings.get("transaction.timeout.ms", _TRANSACTION_MS) / 1000
+        limit = int(self._producer_settings.get("transaction.timeout.ms", _TRANSACTION_MS)) / 1000
         if time.monotonic() - self._began > limit:
             found = last_commit(self._settings, self._application_id)
             if found is not None and found.token == self._last_token:
@@ -241,9 +250,8 @@ class PlainCommitter(TransactionalCommitter):
 
     def commit(self, outputs: Outputs, record: CommitRecord, offsets: Mapping[tuple[str, int], int]) -> None:
         refused: list[Refused] = []
-        # Before anything is written too: a changelog must not end with what a process wrote that was replaced.
-        self._check_alone()
         try:
+            # Before anything is written too: a changelog must not end with what a process wrote that was replaced.
             self._check_alone()
             refused = produce_all(self._producer, outputs)
             self._deliver(refused)
@@ -255,7 +263,9 @@ class PlainCommitter(TransactionalCommitter):
             if positions:
                 self._consumer.commit(offsets=positions, asynchronous=False)
         except _FAILED as error:
-            raise self._reason(_told(error), refused) from error
+            reason = self._reason(_told(error), refused)
+            self._give_up()
+            raise reason from error
         self._last_token = record.token
 
     def _check_alone(self) -> None:

@@ -56,6 +56,8 @@ class CommitRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """By source topic and partition, the next offset to read."""
     topic_ids: dict[str, str]
     """By source topic its id: a topic of the same name that was created again has another."""
+    changelog_ids: dict[str, str]
+    """By changelog its id."""
     tasks: dict[str, TaskState]
     topology: Fingerprint
 
@@ -188,6 +190,17 @@ def check_topics(known: Mapping[str, str], topic_ids: Mapping[str, str]) -> None
             "committed for it mean other records now. Nothing was touched. Give the application another "
             "application_id, go on with the new topic from its beginning by setting failOnDataLoss to false in the "
             "spark settings, or start over from the beginning of the source topics with: headrace reset"
+        )
+
+
+def check_changelogs(known: Mapping[str, str], topic_ids: Mapping[str, str]) -> None:
+    """Raises where a changelog is gone, or was created again: what it had cannot be rebuilt."""
+    lost = sorted(topic for topic, topic_id in known.items() if topic_ids.get(topic) != topic_id)
+    if lost:
+        raise EnvironmentFailed(
+            f"Topic {', '.join(lost)} was deleted since the last commit, and with it the entries of a store. Nothing "
+            "was touched. Restore the topic, give the application another application_id, or start over from the "
+            "beginning of the source topics with: headrace reset"
         )
 
 

@@ -22,12 +22,20 @@ from headrace.kafka.topics import Topics, changelog_topics, repartition_topics
 from headrace.presence import state_directory
 from headrace.spark.batches import BatchLoop, LoopEnded
 from headrace.spark.commit import PlainCommitter, TransactionalCommitter
-from headrace.spark.commit_record import check_begin, check_topics, check_topology, last_commit, taken_over
+from headrace.spark.commit_record import (
+    check_begin,
+    check_changelogs,
+    check_topics,
+    check_topology,
+    last_commit,
+    taken_over,
+)
 from headrace.spark.failures import cause_of
 from headrace.spark.fingerprint import fingerprint
 from headrace.spark.job import BatchJobs, warm_up
 from headrace.spark.layout import Layout, lay_out
 from headrace.spark.masters import is_local
+from headrace.spark.pace import Pace
 from headrace.spark.progress import BatchProgress
 from headrace.spark.session import check_options, is_running, make_context, skips_lost
 from headrace.spark.shipping import ship_code
@@ -65,6 +73,7 @@ class Engine:
         self._config = config
         self._application_id = config.application_id
         self._settings = ClientSettings.of(config, bootstrap_servers)
+        self._pace = Pace(config.spark)
         self._state_dir = state_directory(config)
         self._on_progress = on_progress
         self._context: SparkContext | None = None
@@ -119,6 +128,7 @@ class Engine:
                 if last is None:
                     raise
         check_topology(last, self._print, self._application_id)
+        check_changelogs(last.changelog_ids, Topics(self._settings).ids(last.changelog_ids))
         if not skips_lost(self._config.spark):
             check_topics(last.topic_ids, Topics(self._settings).ids(last.topic_ids))
 
@@ -174,6 +184,7 @@ class Engine:
         self._loop.join()
         if not self._loop.may_have_made(last_commit(self._settings, self._application_id)):
             raise taken_over(self._application_id)
+        self._pace.slow_down()
         self._begin()
 
     def _begin(self) -> None:
@@ -182,7 +193,7 @@ class Engine:
         exactly_once = self._config.processing_guarantee == EXACTLY_ONCE_V2
         kind = TransactionalCommitter if exactly_once else PlainCommitter
         committer = kind(self._settings, self._application_id)
-        loop = BatchLoop(self._jobs.program, self._print, self._jobs, committer, self._on_progress)
+        loop = BatchLoop(self._jobs.program, self._print, self._jobs, committer, self._pace, self._on_progress)
         with self._starting:
             if self._stopping:
                 loop.close()

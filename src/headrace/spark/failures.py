@@ -24,6 +24,7 @@ _WRAPPERS = ("An exception was raised by the Python Proxy", "An exception was th
 _LOST_WORKER = re.compile(
     r"Python worker exited unexpectedly|Python worker failed to connect back|ExecutorLostFailure"
     r"|Executor heartbeat timed out|executor \S+ exited|Executor \S+ lost"
+    r"|FetchFailed|has failed the maximum allowable number of times"
 )
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|MDB_MAP_FULL|ENOSPC")
 _SHORT_WRITE = re.compile(r"\bmdb_\w+: Input/output error")  # a part of a page: there was no more room

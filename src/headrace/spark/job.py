@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark import RDD, Broadcast, SparkContext, cloudpickle
 
+from headrace.errors import WorkerLost
 from headrace.spark.failures import is_lost_worker
 from headrace.spark.jvm import collect, remember_classes
 from headrace.spark.parcels import Parcel
@@ -55,7 +56,8 @@ class BatchJobs:
             try:
                 return self._run(batch, works)
             except Exception as error:
-                if not is_lost_worker(error) and StaleCopyError.__name__ not in str(error):
+                lost = isinstance(error, WorkerLost) or is_lost_worker(error)
+                if not lost and StaleCopyError.__name__ not in str(error):
                     raise
                 logger.warning("batch %d, attempt %d: a worker was lost; the batch is repeated", batch.number, attempt)
                 time.sleep(_FIRST_PAUSE * 2 ** (attempt - 1))

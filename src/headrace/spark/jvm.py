@@ -7,15 +7,21 @@ classes each time, to clean a closure, and PySpark finds Java classes by trying 
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, TypeVar
 
 from pyspark import RDD, SparkContext
 from pyspark.util import _load_from_socket
 
+from headrace.errors import WorkerLost
+
 T = TypeVar("T")
 
 _CLASSES = ("PythonRDD", "PythonUtils", "SimplePythonFunction", "PairwiseRDD", "PythonPartitioner")
 """Java classes that PySpark asks for by name whenever an RDD is made."""
+_FEW = 4
+"""So many pieces of a result come through py4j. Each socket that Spark makes to send more leaves a few bytes behind in
+the JVM for as long as it runs."""
 _CONVERTERS = "scala.jdk.javaapi.CollectionConverters"
 
 
@@ -32,11 +38,21 @@ def remember_classes(context: SparkContext) -> None:
 
 
 def collect(rdd: RDD[T]) -> list[T]:
-    """What the RDD has, as its own `collect` gives it; `remember_classes` has to come first."""
+    """What the RDD has, as its own `collect` gives it; `remember_classes` has to come first.
+
+    WorkerLost where it did not arrive whole: PySpark takes a connection that breaks for the end of the result.
+    """
     made: Any = rdd
     jvm: Any = rdd.context._jvm
     found = made._jrdd.collectAsync().get()
-    elements = vars(jvm)[_CONVERTERS].asScala(found.iterator())
-    served = jvm.PythonRDD.serveIterator(elements, "headrace-results")
-    with _load_from_socket(served, made._jrdd_deserializer) as stream:
-        return list(stream)
+    count, serializer = found.size(), made._jrdd_deserializer
+    if count <= _FEW:
+        pieces = [serializer.serializer.loads(found.get(number)) for number in range(count)]
+    else:
+        elements = vars(jvm)[_CONVERTERS].asScala(found.iterator())
+        served = jvm.PythonRDD.serveIterator(elements, "headrace-results")
+        with _load_from_socket(served, serializer.serializer) as stream:
+            pieces = list(stream)
+        if len(pieces) != count:
+            raise WorkerLost(f"Spark sent {len(pieces)} of {count} pieces of a result, and then no more")
+    return list(chain.from_iterable(pieces))

@@ -1,8 +1,10 @@
 """How a topology is laid out on Spark: which sub-topology runs in which stage of a batch.
 
 A sub-topology that reads an internal topic runs in a later stage than the one that writes it, and the rows between
-them go through a shuffle of the same batch. Where sub-topologies write to each other in a circle, as a foreign-key
-join does, one of the internal topics is a real one: its rows come back with a later batch.
+them go through a shuffle of the same batch. Two kinds of internal topics are real ones, whose rows come back with a
+later batch: one in each circle of sub-topologies that write to each other, as a foreign-key join has, and those that a
+sub-topology merges with topics in Kafka. Of these a batch may read only a part, and what comes of a shuffle could not
+wait for the rest.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.errors import StreamsError
+from headrace.kafka.internal_topics import is_own
 from headrace.kafka.partitions import KAFKAS_OWN, PartitionPlan
 from headrace.topology import Topology
 from headrace.topology.nodes import ProcessorNode, SinkNode, SourceNode
@@ -23,6 +26,7 @@ from headrace.topology.topology import Subtopology
 class Layout:
     """The stages of a batch. Topics have the application's prefix."""
 
+    application_id: str
     stages: tuple[tuple[int, ...], ...]
     """The sub-topologies of each stage."""
     readers: Mapping[str, int]
@@ -51,7 +55,7 @@ class Layout:
             topic
             for topic in known
             if (topic in self.readers and topic not in self.shuffled)
-            or (topic not in self.readers and topic not in KAFKAS_OWN and self._pattern_of(topic) is not None)
+            or (topic not in self.readers and self._may_match(topic) and self._pattern_of(topic) is not None)
         ]
 
     def begins_at_end(self, topic: str) -> bool:
@@ -88,6 +92,10 @@ class Layout:
             )
         return f"{group}_{partition}"
 
+    def _may_match(self, topic: str) -> bool:
+        """Whether a pattern may mean the topic: the application's own internal ones are never meant."""
+        return topic not in KAFKAS_OWN and not is_own(topic, self.application_id)
+
     def _pattern_of(self, topic: str) -> re.Pattern[str] | None:
         return next((pattern for pattern in self.patterns if pattern.fullmatch(topic)), None)
 
@@ -115,6 +123,11 @@ def lay_out(topology: Topology, plan: PartitionPlan, application_id: str, known:
     }
     ids = [group.id for group in groups]
     looped = _topics_that_loop(ids, writes, readers)
+    looped |= _topics_that_wait(
+        {group.id: {full(topic) for topic in _read(topology, group)} for group in groups},
+        {full(topic) for topic in topology.internal_topics} - looped,
+        {group.id for group in groups if _patterns(topology, group)},
+    )
     depths = _longest_paths(ids, writes, readers, looped)
     stages = tuple(
         tuple(group for group in depths if depths[group] == depth)
@@ -134,6 +147,7 @@ def lay_out(topology: Topology, plan: PartitionPlan, application_id: str, known:
     partitions = {full(topic): count for topic, count in plan.sources.items()}
     chosen_from = {topic: known[topic] for topic in _with_partitioner(topology, known)}
     return Layout(
+        application_id,
         stages,
         readers,
         patterns,
@@ -171,6 +185,16 @@ def _topics_that_loop(groups: list[int], writes: Mapping[int, list[str]], reader
         if group not in done:
             visit(group, frozenset({group}))
     return looped
+
+
+def _topics_that_wait(reads: Mapping[int, set[str]], shuffled: set[str], patterned: set[int]) -> set[str]:
+    """The shuffled topics that a sub-topology merges with topics in Kafka."""
+    return {
+        topic
+        for group, topics in reads.items()
+        if group in patterned or topics - shuffled
+        for topic in topics & shuffled
+    }
 
 
 def _longest_paths(

@@ -30,6 +30,10 @@ class Pace:
         self.records = self._limit
         """How many records the next batch should have at most."""
 
+    def slow_down(self) -> None:
+        """Has the next batch be smaller: the last one failed, and may have been too large to be committed in time."""
+        self.records = min(self._limit, max(self.records // 2, _FEWEST_RECORDS))
+
     def learn(self, records: int, size: int, seconds: float) -> None:
         """Takes in what a batch of so many records and bytes took."""
         if not records:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from headrace.errors import EnvironmentFailed
+from headrace.errors import EnvironmentFailed, KafkaAway
 from headrace.kafka.topics import ADDITIONAL_RETENTION_MS, Topics, changelog_configs
 from headrace.spark.commit_record import TaskState
 from headrace.state.metadata import STREAM_TIME, unpack_number
@@ -63,6 +63,8 @@ class ChangelogRetention:
         topic = self._changelogs[store]
         try:
             self._topics.configure(topic, configs)
+        except KafkaAway:
+            raise
         except EnvironmentFailed as error:
             told = ", ".join(f"{name}={value}" for name, value in configs.items())
             raise EnvironmentFailed(

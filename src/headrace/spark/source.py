@@ -31,6 +31,7 @@ _SETTLED_SECONDS = 0.5
 _SOON_SECONDS = 1.0
 _STEP_SECONDS = 0.1
 _LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+_GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
 
 class Source:
@@ -61,6 +62,8 @@ class Source:
         self.topic_ids: dict[str, str] = dict(topic_ids)
         self._known: set[Place] = set()
         """The partitions that there are now."""
+        self._missing: set[str] = set()
+        """The topics read by name that the last look did not find."""
         self._next_look = 0.0
         self._moved = time.monotonic()
         self._is_caught_up = False
@@ -128,12 +131,25 @@ class Source:
         self._next_look = time.monotonic() + interval
         counts = self._topics.describe()
         found = {(topic, number) for topic in self._layout.sources(counts) for number in range(counts[topic])}
+        self._check_missing({topic for topic, _ in self._known} - counts.keys())
         again = self._forget_created_again({topic for topic, _ in found})
         if found == self._known and not again:
             return False
         self._begin_to_read(found - self.positions.keys(), again)
         self._known = found
         return True
+
+    def _check_missing(self, missing: set[str]) -> None:
+        """Raises where a topic that is read by its name was not there when last looked for, and still is not."""
+        named = {topic for topic in missing if topic in self._layout.readers}
+        gone = sorted(named & self._missing)
+        if gone:
+            raise EnvironmentFailed(
+                f"Topic {', '.join(gone)}, which the application reads, was deleted, so it cannot go on. Nothing that "
+                "was committed is lost. Give the application a topology that does not read the topic, or start over "
+                "with: headrace reset"
+            )
+        self._missing = named
 
     def _forget_created_again(self, topics: set[str]) -> set[str]:
         """Forgets the positions in topics that were deleted and created again, which it returns.
@@ -168,7 +184,7 @@ class Source:
         except KafkaException as error:
             if is_away(error):
                 raise KafkaAway(f"Kafka at {self._settings.bootstrap_servers} does not answer: {error}") from error
-            if error.args[0].code() not in _LOST:
+            if error.args[0].code() not in (*_LOST, *_GONE):
                 raise EnvironmentFailed(
                     f"Kafka at {self._settings.bootstrap_servers} refused to send records: {error.args[0].str()}"
                 ) from error

@@ -133,3 +133,5 @@ class Tail:
             self._ends[place] = offset + 1
             self._records += 1
             self._bytes += len(key or b"") + len(value or b"")
+            if headers:
+                self._bytes += sum(len(name) + len(content or b"") for name, content in headers)

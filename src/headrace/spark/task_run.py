@@ -169,6 +169,7 @@ class TaskRun:
         # Where a topic goes on in Kafka, what comes next may be earlier than what the others have: they wait for it.
         self._unread.update(each.topic for each in self._work.reads if each.has_more)
         self._cut.update(task.process_merged(self._partition, sources, self._unread))
+        assert self._cut.keys() <= reads.keys(), "what other tasks have sent cannot be left for the next batch"
         for read in reads.values():
             read.close()
 

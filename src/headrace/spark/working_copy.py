@@ -45,7 +45,6 @@ def _no_way(version: str) -> Read | None:
 class _Held(msgspec.Struct, array_like=True):
     """Changes that wait to be told whether they count."""
 
-    token: str
     before: str
     changes: bytes
 
@@ -76,8 +75,8 @@ class WorkingCopy:
             current = self._current(transaction)
             if current == version:
                 return False
-            held = self._held(transaction)
-            continues = held is not None and held.token == version and held.before == current
+            held = self._held(transaction, version)
+            continues = held is not None and held.before == current
             if held is not None and continues:
                 self._stores.apply(transaction, self._known(unpack_changes(held.changes)))
             else:
@@ -87,6 +86,7 @@ class WorkingCopy:
                     read = _nothing if version == NOTHING else rebuild
                 for changes in read(lambda store: self._stores.reader(transaction, store)):
                     self._stores.apply(transaction, changes)
+            self._stores.drop_facts(transaction, _HELD)
             self._stores.put_fact(transaction, _VERSION, version.encode())
             return not continues and version != NOTHING
 
@@ -94,9 +94,7 @@ class WorkingCopy:
     def read(self, facts: Mapping[str, Mapping[str, bytes]]) -> Iterator[dict[str, OverlayStore]]:
         """The stores as of now with their facts, each with room for changes over it."""
         with self._stores.environment.begin() as transaction:
-            if self._current(transaction) != self._version:
-                # An attempt at an older batch that nobody waits for any more may still run on the same copy.
-                raise StaleCopyError(f"the working copy is no longer at {self._version or 'nothing'}")
+            self._check_version(transaction)
             self._overlays = {
                 name: OverlayStore(self._stores.reader(transaction, name), dict(facts.get(name, {})))
                 for name in self._names
@@ -108,20 +106,26 @@ class WorkingCopy:
         return pack_changes({name: StoreChanges(overlay.changes()) for name, overlay in self._overlays.items()})
 
     def hold(self, token: str, before: str, changes: bytes) -> None:
-        """Keeps changes until it is known whether they count."""
+        """Keeps changes until it is known whether they count: those of other attempts at the same batch too."""
         with self._stores.environment.begin(write=True) as transaction:
-            held = msgspec.msgpack.encode(_Held(token, before, changes))
-            self._stores.put_fact(transaction, _HELD, held)
+            self._check_version(transaction)
+            held = msgspec.msgpack.encode(_Held(before, changes))
+            self._stores.put_fact(transaction, _HELD + token.encode(), held)
 
     def close(self) -> None:
         """Closes the copy."""
         self._stores.close()
 
+    def _check_version(self, transaction: Any) -> None:
+        """An attempt at an older batch that nobody waits for any more may still run on the same copy."""
+        if self._current(transaction) != self._version:
+            raise StaleCopyError(f"the working copy is no longer at {self._version or 'nothing'}")
+
     def _current(self, transaction: Any) -> str:
         return (self._stores.fact(transaction, _VERSION) or b"").decode()
 
-    def _held(self, transaction: Any) -> _Held | None:
-        packed = self._stores.fact(transaction, _HELD)
+    def _held(self, transaction: Any, token: str) -> _Held | None:
+        packed = self._stores.fact(transaction, _HELD + token.encode())
         return None if packed is None else msgspec.msgpack.decode(packed, type=_Held)
 
     def _known(self, changes: Changes) -> Changes:

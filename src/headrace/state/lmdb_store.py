@@ -129,15 +129,18 @@ class LmdbStores:
         """Removes a fact about the whole."""
         transaction.delete(name, db=self._facts)
 
-    def erase(self, transaction: Any, store: str) -> None:
-        """Removes the entries of one store and the facts about it."""
-        transaction.drop(self.database(store), delete=False)
-        OddKeys(transaction, self._odd, store).erase()
-        prefix = store.encode() + b"\x00"
+    def drop_facts(self, transaction: Any, prefix: bytes) -> None:
+        """Removes the facts whose names begin with this."""
         with transaction.cursor(db=self._facts) as cursor:
             found = cursor.set_range(prefix)
             while found and cursor.key().startswith(prefix):
                 found = cursor.delete()
+
+    def erase(self, transaction: Any, store: str) -> None:
+        """Removes the entries of one store and the facts about it."""
+        transaction.drop(self.database(store), delete=False)
+        OddKeys(transaction, self._odd, store).erase()
+        self.drop_facts(transaction, store.encode() + b"\x00")
 
     def clear(self, transaction: Any) -> None:
         """Removes everything."""

@@ -123,15 +123,18 @@ class OverlayStore:
         return value
 
     def _merged(self, written: Iterator[Entry], base: Iterator[Entry], reverse: bool) -> Iterator[Entry]:
-        """Both in order; of the base only what is neither written nor deleted when its turn comes."""
+        """Both in order; of the base only what is not deleted when its turn comes, with what was written meanwhile."""
         upper = next(written, None)
+        last: bytes | None = None
         for entry in base:
             key = entry[0]
             while upper is not None and (upper[0] >= key if reverse else upper[0] <= key):
                 yield upper
+                last = upper[0]
                 upper = next(written, None)
-            if key not in self._deleted and self._written.get(key) is None:
-                yield entry
+            if key != last and key not in self._deleted:
+                value = self._get_written(key)
+                yield entry if value is None else (key, value)
         if upper is not None:
             yield upper
             yield from written

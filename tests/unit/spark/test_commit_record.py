@@ -15,6 +15,7 @@ RECORD = CommitRecord(
     "token",
     {"orders": {0: 12, 1: 0}, "payments": {0: 3}},
     {"orders": "id-of-orders", "payments": "id-of-payments"},
+    {"app-counts-changelog": "id-of-counts"},
     {
         "0_0": TaskState("7-a", {"stream_time": 5, "numbers": [1, None, "x"]}, {"counts": {"n": b"\x00\xff"}}, 1_000),
         "0_1": TaskState("3-b"),

@@ -65,6 +65,17 @@ def test_what_a_failed_attempt_holds_does_not_count(copy: WorkingCopy) -> None:
     assert content(copy) == {b"a": b"1", b"c": b"2"}
 
 
+def test_an_attempt_that_nobody_waits_for_does_not_replace_what_the_next_one_holds(copy: WorkingCopy) -> None:
+    copy.bring_to(NOTHING, never)
+    copy.hold("second", NOTHING, pack(a="second"))
+    copy.hold("first", NOTHING, pack(a="first"))
+    copy.bring_to("second", never)
+    assert content(copy) == {b"a": b"second"}
+    copy._version = NOTHING  # as the first attempt sees it
+    with pytest.raises(StaleCopyError, match="no longer at nothing"):
+        copy.hold("first", NOTHING, pack(a="first"))
+
+
 def test_a_copy_of_another_version_is_rebuilt(copy: WorkingCopy) -> None:
     copy.bring_to(NOTHING, never)
     copy.hold("v1", NOTHING, pack(z="old"))

@@ -61,3 +61,23 @@ def test_a_family_is_what_a_range_finds_of_one_length(
             overlay.put(key, change)
     expected = [entry for entry in overlay.range(low, high) if len(entry[0]) == len(prefix) + 2]
     assert list(overlay.family(prefix, 2, low, high) or ()) == expected
+
+
+def test_a_key_that_is_put_while_a_scan_goes_on_is_seen_with_its_new_value() -> None:
+    store = over(b"a", b"b", b"c")
+    seen = []
+    for key, value in store.range(None, None):
+        seen.append((key, value))
+        if key == b"a":
+            store.put(b"c", b"new")
+    assert seen == [(b"a", b"old"), (b"b", b"old"), (b"c", b"new")]
+
+
+def test_a_key_that_is_put_again_while_a_scan_goes_on_is_seen_once() -> None:
+    store = over(b"a", b"b")
+    store.put(b"a", b"new")
+    seen = []
+    for key, value in store.range(None, None):
+        seen.append((key, value))
+        store.put(b"a", b"newer")
+    assert seen == [(b"a", b"new"), (b"b", b"old")]
