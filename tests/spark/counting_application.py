@@ -1,6 +1,7 @@
 """An application in a process of its own: `python -m tests.spark.counting_application SETTINGS`.
 
-SETTINGS is JSON: servers, state_dir and application_id. At each line of standard input it processes all there is.
+SETTINGS is JSON: servers, state_dir and application_id; with goes_on, what fails is started again. At each line of
+standard input it processes all there is.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 
-from headrace import Consumed, Produced, Serdes, Streams, StreamsBuilder, StreamsConfig, Topology
+from headrace import REPLACE_THREAD, Consumed, Produced, Serdes, Streams, StreamsBuilder, StreamsConfig, Topology
 
 
 def topology(application_id: str) -> Topology:
@@ -29,7 +30,10 @@ def main() -> None:
         num_stream_threads=2,
         cache_max_bytes=0,
     )
-    with Streams(topology(settings["application_id"]), config) as application:
+    application = Streams(topology(settings["application_id"]), config)
+    if settings.get("goes_on"):
+        application.set_uncaught_exception_handler(lambda error: REPLACE_THREAD)
+    with application:
         for _ in sys.stdin:
             application.process_all_available()
             print("done", flush=True)

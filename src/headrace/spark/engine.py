@@ -33,11 +33,12 @@ from headrace.spark.commit_record import (
 from headrace.spark.failures import cause_of
 from headrace.spark.fingerprint import fingerprint
 from headrace.spark.job import BatchJobs, warm_up
+from headrace.spark.jvm import forget, has_context
 from headrace.spark.layout import Layout, lay_out
 from headrace.spark.masters import is_local
 from headrace.spark.pace import Pace
 from headrace.spark.progress import BatchProgress
-from headrace.spark.session import check_options, is_running, make_context, skips_lost
+from headrace.spark.session import check_options, make_context, skips_lost
 from headrace.spark.shipping import ship_code
 from headrace.spark.worker import Program, host_directory
 from headrace.topology import Topology
@@ -98,6 +99,10 @@ class Engine:
         """Checks topics and the last commit, then starts the loop; after a stop it may be started again."""
         with self._starting:
             self._stopping = False
+        self._prepare()
+        self._begin()
+
+    def _prepare(self) -> None:
         plan = plan_topics(self._topology, self._config, self._settings)
         # Spark takes seconds to start: Kafka answers the rest of the questions meanwhile.
         with ThreadPoolExecutor(1, "headrace-spark") as pool:
@@ -112,7 +117,6 @@ class Engine:
         if self._jobs is not None:
             self._jobs.close()
         self._jobs = BatchJobs(context, self._program(layout, plan, context))
-        self._begin()
 
     def _check_last_commit(self, plan: PartitionPlan) -> None:
         """Looks whether the application may go on, or begin, before anything is touched."""
@@ -156,7 +160,7 @@ class Engine:
         """Spark's context; one of the user's own is used as it is, and stays when the application ends."""
         if self._context is not None:
             return self._context
-        self._owns_context = not is_running()
+        self._owns_context = not has_context()
         context = self._context = make_context(
             self._application_id, threads=self._config.num_stream_threads, settings=self._config.spark
         )
@@ -185,7 +189,20 @@ class Engine:
         if not self._loop.may_have_made(last_commit(self._settings, self._application_id)):
             raise taken_over(self._application_id)
         self._pace.slow_down()
+        if self._owns_context and self._has_lost_spark():
+            logger.warning("Spark's JVM has died; a new one is started")
+            self._context, self._jobs, self._is_warm = None, None, False
+            self._prepare()
         self._begin()
+
+    def _has_lost_spark(self) -> bool:
+        """Whether the JVM has died; what is left of the context is let go of then."""
+        assert self._context is not None
+        try:
+            return not self._context.defaultParallelism
+        except _NO_JVM:
+            forget(self._context)
+            return True
 
     def _begin(self) -> None:
         """Starts the loop where the last commit left off."""

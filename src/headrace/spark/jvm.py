@@ -1,4 +1,6 @@
-"""Collects RDDs at half of what PySpark's `collect` costs: the only file that uses what PySpark does not promise.
+"""What Headrace does behind PySpark's back: this is the only file that uses what PySpark does not promise.
+
+It collects RDDs at half of what PySpark's `collect` costs.
 
 Most of what an empty job takes in the JVM is not scheduling. Spark's `collect` reads the bytecode of its own largest
 classes each time, to clean a closure, and PySpark finds Java classes by trying every package that it has imported.
@@ -7,6 +9,7 @@ classes each time, to clean a closure, and PySpark finds Java classes by trying 
 
 from __future__ import annotations
 
+import contextlib
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -23,6 +26,20 @@ _FEW = 4
 """So many pieces of a result come through py4j. Each socket that Spark makes to send more leaves a few bytes behind in
 the JVM for as long as it runs."""
 _CONVERTERS = "scala.jdk.javaapi.CollectionConverters"
+
+
+def has_context() -> bool:
+    """Whether this process has a context already, which is the user's own."""
+    return SparkContext._active_spark_context is not None
+
+
+def forget(context: SparkContext) -> None:
+    """Lets go of a context whose JVM has died: a new one gets a JVM of its own."""
+    with contextlib.suppress(Exception):
+        context.stop()
+    with contextlib.suppress(Exception):
+        SparkContext._gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
 
 
 def remember_classes(context: SparkContext) -> None:

@@ -57,11 +57,6 @@ def make_context(application_id: str, *, threads: int | None = None, settings: M
     return context
 
 
-def is_running() -> bool:
-    """Whether this process has a context already, which is the user's own."""
-    return SparkContext._active_spark_context is not None
-
-
 def check_options(settings: Mapping[str, Any]) -> None:
     """Raises ConfigError for a setting that is neither Spark's nor one of a batch."""
     for name in settings:
