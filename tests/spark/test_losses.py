@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -366,6 +368,32 @@ def test_a_process_that_starts_while_another_begins_goes_on_with_what_it_finds(
     application.run(3)
     assert not looks
     assert application.counts() == up_to(8)
+
+
+def test_the_last_commit_of_a_process_that_never_pauses_is_found(application: Counting) -> None:
+    """Its topic never comes to an end: whoever reads on until there is nothing more reads for ever."""
+    application.topics.create([TopicSpec(commits_topic(application.application_id), 1)])
+    committer = TransactionalCommitter(application.settings, application.application_id)
+    committer.commit(Outputs(), record(0), {})
+    over = threading.Event()
+
+    def commit_on() -> None:
+        for batch in itertools.count(1):
+            if over.is_set():
+                return
+            committer.commit(Outputs(), record(batch), {})
+
+    busy = threading.Thread(target=commit_on)
+    busy.start()
+    try:
+        found = [last_commit(application.settings, application.application_id) for _ in range(5)]
+    finally:
+        over.set()
+        busy.join()
+        committer.close()
+    batches = [each.batch for each in found if each is not None]
+    assert len(batches) == 5
+    assert batches == sorted(batches)
 
 
 def record(batch: int) -> CommitRecord:

@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.config import StreamsConfig
-from headrace.errors import FencedError, StreamsError
+from headrace.errors import FencedError, KafkaAway, StreamsError
 from headrace.kafka.clients import ClientSettings
 from headrace.responses import SHUTDOWN_CLIENT, ExceptionResponse
 from headrace.serving.config import ServingConfig
@@ -196,7 +196,8 @@ class Host:
         self._runs += 1
         try:
             pipeline.start()
-        except FencedError as error:
+        except (FencedError, KafkaAway) as error:
+            # It is tried again while no other instance leads.
             logger.warning("%s", error)
             self.is_leader = False
 

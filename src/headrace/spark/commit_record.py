@@ -95,7 +95,7 @@ def last_commit(settings: ClientSettings, application_id: str, patience: float =
         look = _FIRST_LOOK
         while True:
             start = max(beginning, end - look)
-            found = _last_record(consumer, TopicPartition(topic, 0, start))
+            found = _last_record(consumer, TopicPartition(topic, 0, start), end)
             if found is not None or start == beginning:
                 return None if found is None else _unpacked(found, topic)
             look *= 16
@@ -107,8 +107,11 @@ def last_commit(settings: ClientSettings, application_id: str, patience: float =
         consumer.close()
 
 
-def _last_record(consumer: Consumer, start: TopicPartition) -> bytes | None:
-    """The value of the last committed commit record from an offset on; open transactions are not waited for."""
+def _last_record(consumer: Consumer, start: TopicPartition, end: int) -> bytes | None:
+    """The value of the last committed commit record between two offsets; open transactions are not waited for.
+
+    While another process commits there is always more to read: what comes after the end is not asked for.
+    """
     consumer.assign([start])
     found: bytes | None = None
     deadline = time.monotonic() + _SILENCE_SECONDS
@@ -120,6 +123,8 @@ def _last_record(consumer: Consumer, start: TopicPartition) -> bytes | None:
         if error is None:
             if message.key() == KEY and message.value() is not None:
                 found = message.value()
+            if int(message.offset() or 0) >= end - 1:
+                return found
         elif error.code() == KafkaError._PARTITION_EOF:
             return found
         else:
