@@ -111,7 +111,7 @@ class Engine:
             self._check_last_commit(plan)
             make_topics(self._topology, self._config, self._settings, plan)
             layout = lay_out(self._topology, plan, self._application_id, Topics(self._settings).describe())
-            self._make_looped_topics(plan, layout)
+            self._make_real_topics(plan, layout)
             starting.result()
         context = self._make_context()
         if self._jobs is not None:
@@ -273,9 +273,9 @@ class Engine:
         if loop is not None:
             loop.close()
 
-    def _make_looped_topics(self, plan: PartitionPlan, layout: Layout) -> None:
+    def _make_real_topics(self, plan: PartitionPlan, layout: Layout) -> None:
         specs = repartition_topics(self._application_id, plan, self._config.replication_factor)
-        Topics(self._settings).ensure(spec for spec in specs if spec.name in layout.looped)
+        Topics(self._settings).ensure(spec for spec in specs if spec.name in layout.looped | layout.spilling)
 
 
 def spark_log_level() -> str:

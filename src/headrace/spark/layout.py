@@ -1,10 +1,10 @@
 """How a topology is laid out on Spark: which sub-topology runs in which stage of a batch.
 
 A sub-topology that reads an internal topic runs in a later stage than the one that writes it, and the rows between
-them go through a shuffle of the same batch. Two kinds of internal topics are real ones, whose rows come back with a
-later batch: one in each circle of sub-topologies that write to each other, as a foreign-key join has, and those that a
-sub-topology merges with topics in Kafka. Of these a batch may read only a part, and what comes of a shuffle could not
-wait for the rest.
+them go through a shuffle of the same batch. Where sub-topologies write to each other in a circle, as a foreign-key
+join does, one of the internal topics is a real one: its rows come back with a later batch. And where a sub-topology
+merges an internal topic with topics in Kafka, of which a batch may read only a part, rows that have to wait for the
+rest wait in a real topic.
 """
 
 from __future__ import annotations
@@ -37,9 +37,11 @@ class Layout:
     """Internal topics whose rows stay inside the batch."""
     looped: frozenset[str]
     """Internal topics whose rows come back with a later batch."""
+    spilling: frozenset[str]
+    """Shuffled topics of which some rows may have to come back with a later batch."""
     global_topics: frozenset[str]
     returning: Mapping[str, int]
-    """The topics in Kafka that tasks both write and read, with their partitions."""
+    """The topics in Kafka that tasks both write, if only now and then, and read, with their partitions."""
     partitions: Mapping[str, int]
     """By topic that a task reads or that is internal, and by topic that a partitioner of the user's writes to."""
     tasks: Mapping[int, int]
@@ -54,7 +56,7 @@ class Layout:
         return [
             topic
             for topic in known
-            if (topic in self.readers and topic not in self.shuffled)
+            if (topic in self.readers and (topic not in self.shuffled or topic in self.spilling))
             or (topic not in self.readers and self._may_match(topic) and self._pattern_of(topic) is not None)
         ]
 
@@ -123,7 +125,7 @@ def lay_out(topology: Topology, plan: PartitionPlan, application_id: str, known:
     }
     ids = [group.id for group in groups]
     looped = _topics_that_loop(ids, writes, readers)
-    looped |= _topics_that_wait(
+    spilling = _topics_that_wait(
         {group.id: {full(topic) for topic in _read(topology, group)} for group in groups},
         {full(topic) for topic in topology.internal_topics} - looped,
         {group.id for group in groups if _patterns(topology, group)},
@@ -138,7 +140,7 @@ def lay_out(topology: Topology, plan: PartitionPlan, application_id: str, known:
         topic for group in topology.subtopologies() if group.is_global for topic in _read(topology, group)
     )
     patterns = {pattern: group.id for group in groups for pattern in _patterns(topology, group)}
-    written = {full(topic) for group in groups for topic in _written(topology, group)} - (internal - looped)
+    written = {full(topic) for group in groups for topic in _written(topology, group)} - (internal - looped - spilling)
     returning = [
         topic
         for topic in sorted(written)
@@ -153,6 +155,7 @@ def lay_out(topology: Topology, plan: PartitionPlan, application_id: str, known:
         patterns,
         frozenset(internal - looped),
         frozenset(looped),
+        frozenset(spilling),
         global_topics,
         {topic: count for topic in returning if (count := partitions.get(topic, known.get(topic))) is not None},
         {**chosen_from, **partitions},

@@ -62,6 +62,34 @@ class Report(msgspec.Struct):
     """Whether its working copy was rebuilt from the changelogs."""
 
 
+class Received:
+    """The rows of a topic that other tasks have sent, of which some may have to wait."""
+
+    def __init__(self, pieces: Iterator[list[Row]]) -> None:
+        self._rows = chain.from_iterable(pieces)
+        self._last: Row | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any row was taken whose turn can be told."""
+        return self._last is not None
+
+    def rows(self, may_wait: bool) -> Iterator[Row]:
+        """The rows, to be taken one by one."""
+        return self._remembered() if may_wait else self._rows
+
+    def left(self, number: int | None) -> Iterator[Row]:
+        """The rows that were not processed, the first one being that of the number, if it was taken."""
+        if self._last is not None and self._last[0] == number:
+            return chain((self._last,), self._rows)
+        return self._rows
+
+    def _remembered(self) -> Iterator[Row]:
+        for row in self._rows:
+            self._last = row
+            yield row
+
+
 class TaskRun:
     """A task at work on the rows of one batch."""
 
@@ -159,19 +187,42 @@ class TaskRun:
 
     def _feed(self, task: Task, parcels: list[Parcel]) -> None:
         """Has the task process all rows: each topic in its order, the topics merged by time."""
+        # Where a topic goes on in Kafka, what comes next may be earlier than what the others have: they wait for it.
+        self._unread.update(each.topic for each in self._work.reads if each.has_more)
         reads = self._read()
-        pieces = {**self._received(parcels), **reads}
-        sources = {topic: chain.from_iterable(each) for topic, each in sorted(pieces.items())}
+        received = {topic: Received(rows) for topic, rows in self._received(parcels).items()}
+        sources = {topic: self._in_order(topic, reads, received) for topic in sorted(reads.keys() | received.keys())}
         if len(sources) == 1:
             for topic, rows in sources.items():
                 task.process_all(_queue_of(task, topic), topic, self._partition, rows)
-            return
-        # Where a topic goes on in Kafka, what comes next may be earlier than what the others have: they wait for it.
-        self._unread.update(each.topic for each in self._work.reads if each.has_more)
-        self._cut.update(task.process_merged(self._partition, sources, self._unread))
-        assert self._cut.keys() <= reads.keys(), "what other tasks have sent cannot be left for the next batch"
+        else:
+            self._cut.update(task.process_merged(self._partition, sources, self._unread))
         for read in reads.values():
             read.close()
+        for topic, waiting in received.items():
+            self._leave(topic, waiting)
+
+    def _in_order(
+        self, topic: str, reads: Mapping[str, Iterator[list[Row]]], received: Mapping[str, Received]
+    ) -> Iterator[Row]:
+        """The rows of a topic: those that earlier batches have left in Kafka come before what was sent now."""
+        if topic not in reads:
+            return received[topic].rows(topic in self._program.layout.spilling)
+        rows = chain.from_iterable(reads[topic])
+        return rows if topic not in received else chain(rows, self._unless_unread(topic, received[topic]))
+
+    def _unless_unread(self, topic: str, received: Received) -> Iterator[Row]:
+        if topic not in self._unread:
+            yield from received.rows(True)
+
+    def _leave(self, topic: str, received: Received) -> None:
+        """Leaves the rows that could not be processed yet for a later batch, in Kafka."""
+        left = received.left(self._cut.get(topic))
+        if received.has_begun:
+            self._cut.pop(topic, None)  # it is not an offset, and all that was in Kafka is processed
+        for _, timestamp, key, value, headers in left:
+            assert topic in self._program.layout.spilling, f"rows of {topic} cannot be left for a later batch"
+            self._result(topic, self._partition, timestamp, key, value, headers)
 
     def _read(self) -> dict[str, Generator[list[Row], None, None]]:
         """What Kafka has for the task, by topic, in the order of the offsets."""
@@ -250,21 +301,25 @@ class TaskRun:
     ) -> None:
         places = self._shuffled.get(topic)
         if places is None:
-            rows = self._results.get(topic)
-            if rows is None:
-                rows = self._results[topic] = self._out.place(DRIVER, self._partition, topic)
-            number = ANY_PARTITION if partition is None else partition
-        else:
-            if partition is None:
-                partition = _partition_of(key, len(places), self._sent)
-            elif partition >= len(places):
-                raise StreamsError(
-                    f"The partitioner chose partition {partition} of topic {topic}, which has {len(places)}"
-                )
-            rows = places[partition]
-            self._sent += 1
-            number = self._origin | self._sent
-        rows.append((number, timestamp, key, value, headers))
+            self._result(topic, ANY_PARTITION if partition is None else partition, timestamp, key, value, headers)
+            return
+        if partition is None:
+            partition = _partition_of(key, len(places), self._sent)
+        elif partition >= len(places):
+            raise StreamsError(f"The partitioner chose partition {partition} of topic {topic}, which has {len(places)}")
+        rows = places[partition]
+        self._sent += 1
+        rows.append((self._origin | self._sent, timestamp, key, value, headers))
+        if len(rows) >= ROWS_IN_PARCEL:
+            self._out.pack()
+
+    def _result(
+        self, topic: str, partition: int, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> None:
+        rows = self._results.get(topic)
+        if rows is None:
+            rows = self._results[topic] = self._out.place(DRIVER, self._partition, topic)
+        rows.append((partition, timestamp, key, value, headers))
         if len(rows) >= ROWS_IN_PARCEL:
             self._out.pack()
 

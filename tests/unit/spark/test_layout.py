@@ -30,26 +30,28 @@ def test_a_repartition_is_a_shuffle_and_a_stage_of_its_own():
     assert layout.stage_tasks(1) == [f"1_{number}" for number in range(5)]
 
 
-def test_both_topics_of_a_foreign_key_join_are_merged_with_a_table_and_so_are_real():
+def test_a_foreign_key_join_is_cut_at_one_topic():
     builder = StreamsBuilder()
     left, right = (builder.table(topic, Consumed(key=TEXT, value=TEXT)) for topic in ("left", "right"))
     left.join(right, lambda value, other: value + other, foreign_key=lambda value: value).to_stream().to("out")
     layout = laid_out(builder.build(), left=2, right=3)
-    assert len(layout.looped) == 2
-    assert layout.shuffled == frozenset()
-    assert set(layout.returning) == layout.looped
-    assert layout.stages == ((0, 1),)
+    assert len(layout.looped) == len(layout.shuffled) == 1
+    assert layout.looped.isdisjoint(layout.shuffled)
+    assert layout.spilling == layout.shuffled
+    assert set(layout.returning) == layout.looped | layout.spilling
+    assert len(layout.stages) == 2
 
 
-def test_a_repartition_that_is_merged_with_a_topic_is_a_real_topic():
+def test_a_repartition_that_is_merged_with_a_topic_is_a_real_topic_as_well():
     """A batch may read a part of the topic only: what was repartitioned has to wait for the rest somewhere."""
     builder = StreamsBuilder()
     table = builder.table("table", Consumed(key=TEXT, value=TEXT))
     records = source(builder, "in").repartition(Repartitioned(name="r"))
     records.join(table, lambda value, other: value + other).to("out")
     layout = laid_out(builder.build(), **{"in": 2, "table": 2})
-    assert layout.looped == {"app-r-repartition"}
-    assert layout.shuffled == frozenset()
+    assert layout.spilling == layout.shuffled == {"app-r-repartition"}
+    assert layout.looped == frozenset()
+    assert layout.sources(["in", "table", "app-r-repartition"]) == ["in", "table", "app-r-repartition"]
 
 
 def test_a_pattern_does_not_mean_the_topics_of_the_application():
