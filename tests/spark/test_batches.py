@@ -34,6 +34,7 @@ from headrace.errors import EnvironmentFailed, TopologyError, UnknownTopicError
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.embedded import EmbeddedKafka
 from headrace.kafka.topics import Topics, TopicSpec
+from tests.spark.lab import await_that
 
 TEXT, LONG = Serdes.string(), Serdes.long()
 SECONDS = 300.0
@@ -369,8 +370,11 @@ def test_a_batch_that_ends_early_does_not_let_one_topic_run_ahead_of_another(lab
     assert lab.read("out", 300) == [f"record with row {number}" for number in range(300)]
 
 
-def test_what_was_repartitioned_waits_for_a_topic_that_does_not_fit_into_the_batch(lab: Lab) -> None:
-    """As above, but the records come from another sub-topology: none of them may be lost while they wait."""
+def test_what_was_repartitioned_waits_for_a_topic_that_does_not_fit_into_the_batch(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As above, but the records come from another sub-topology: none may be lost while they wait, or stay for ever."""
+    monkeypatch.setattr("headrace.spark.purge.INTERVAL_SECONDS", 0.0)
     lab.create(**{"in": 1, "table": 1, "out": 1})
     producer = Producer(lab.settings.producer(enable_idempotence=True))
     for number in range(300):
@@ -386,6 +390,15 @@ def test_what_was_repartitioned_waits_for_a_topic_that_does_not_fit_into_the_bat
     with lab.streams(builder.build(), spark={"maxOffsetsPerTrigger": 40}) as application:
         application.process_all_available()
     assert lab.read("out", 300) == [f"record with row {number}" for number in range(300)]
+    topics = Topics(lab.settings)
+    waited = [
+        (topic, 0)
+        for topic in topics.describe()
+        if topic.startswith(lab.application_id) and topic.endswith("-repartition")
+    ]
+    assert waited
+    assert any(topics.ends(waited).values())
+    await_that(lambda: all(topics.beginnings(waited).values()), "what was read is not removed")
 
 
 def test_topics_that_are_written_and_read_are_processed_to_the_end(lab: Lab) -> None:

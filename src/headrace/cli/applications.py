@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,9 +86,5 @@ def internal_topics(application_id: str, known: Mapping[str, int]) -> list[str]:
 
 def files_of(state_dir: Path, application_id: str) -> list[Path]:
     """All that the application keeps below the state directory, but for the lock."""
-    found: list[Path] = []
-    copies = re.compile(re.escape(application_id) + r"-([0-9a-f]{8}|boot)")
-    with contextlib.suppress(FileNotFoundError):
-        found += sorted(path for path in (state_dir / "copies").iterdir() if copies.fullmatch(path.name))
-    served = serving_directory(state_dir, application_id)
-    return [*found, served] if served.exists() else found
+    places = (state_dir / "copies" / application_id, serving_directory(state_dir, application_id))
+    return [place for place in places if place.exists()]

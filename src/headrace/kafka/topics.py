@@ -328,6 +328,13 @@ class Topics:
 
         return self._offsets(_places(partitions), OffsetSpec.latest(), committed)
 
+    def purge(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Has Kafka delete the records before these offsets, and does not wait for it."""
+        from confluent_kafka import TopicPartition
+
+        if offsets:
+            self._admin.delete_records([TopicPartition(*place, offset) for place, offset in offsets.items()])
+
     def ids(self, names: Iterable[str]) -> dict[str, str]:
         """The ids of the topics that exist: a topic that is deleted and created again gets another one."""
         from confluent_kafka import KafkaException, TopicCollection

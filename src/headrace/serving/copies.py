@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import shutil
 import struct
 import threading
 import time
@@ -14,7 +13,7 @@ from typing import IO, Any, NamedTuple
 
 from headrace.errors import EnvironmentFailed
 from headrace.serving.catalog import ServedStore
-from headrace.state.boot import boot_name
+from headrace.state.boot import boot_name, remove_earlier_boots
 from headrace.state.environment import StoreEnvironment
 from headrace.state.lmdb_store import LmdbStores
 from headrace.state.open import open_store
@@ -147,9 +146,8 @@ class Copies:
     """All copies of an instance, in one LMDB."""
 
     def __init__(self, directory: Path, topic_ids: Mapping[str, str]) -> None:
-        name = boot_name()
-        _remove_earlier_boots(directory, name)
-        self._files = CopyFiles(directory / name)
+        remove_earlier_boots(directory)
+        self._files = CopyFiles(directory / boot_name())
         self._stores = self._files.stores
         self._topic_ids = dict(topic_ids)
         self._copies: dict[PartitionId, PartitionCopy] = {}
@@ -247,13 +245,6 @@ def _lock_directory(path: Path) -> IO[str]:
             f"Another process uses {path}: every instance needs an address of its own (--port, --advertise)."
         ) from None
     return file
-
-
-def _remove_earlier_boots(directory: Path, current: str) -> None:
-    """Removes what was written before the machine went down: it may have lost some of it."""
-    for each in directory.iterdir() if directory.is_dir() else ():
-        if each.name != current and each.is_dir():
-            shutil.rmtree(each, ignore_errors=True)
 
 
 def _state_name(name: str) -> bytes:

@@ -17,6 +17,7 @@ from headrace.spark.fingerprint import Fingerprint
 from headrace.spark.job import BatchJobs
 from headrace.spark.pace import MOST_BYTES, Pace
 from headrace.spark.progress import BatchProgress
+from headrace.spark.purge import Purge
 from headrace.spark.ranges import Range
 from headrace.spark.recent_versions import RecentVersions
 from headrace.spark.results import Outputs, sort_out
@@ -85,6 +86,7 @@ class BatchLoop:
         stores = program.topology.stores.values()
         self._retention = ChangelogRetention(Topics(program.settings), program.changelogs, stores)
         self._retention.begin(self._committed.tasks, _now())
+        self._purge = Purge(Topics(program.settings), program.layout)
         self._stores: dict[str, dict[str, int]] = {}
         self._all_offsets_sent = False
         self._done = dict(self._source.positions)
@@ -151,6 +153,8 @@ class BatchLoop:
                     self._waiting -= 1
                 if not self._is_through(wanted):
                     raise LoopEnded("No more batches are run.") from self.failure
+            if not self._layout.returning:
+                return
 
     def close(self) -> None:
         """Lets go of the connections."""
@@ -240,6 +244,7 @@ class BatchLoop:
         self._all_offsets_sent = True
         with self._changed:
             self._committed = record
+        self._purge.follow(record.positions())
         if self._recent is not None:
             self._recent.add({task: state.version for task, state in states.items()})
         self._schedule(reports)

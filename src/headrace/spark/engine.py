@@ -8,6 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
@@ -41,6 +42,7 @@ from headrace.spark.progress import BatchProgress
 from headrace.spark.session import check_options, make_context, skips_lost
 from headrace.spark.shipping import ship_code
 from headrace.spark.worker import Program, host_directory
+from headrace.state.boot import remove_earlier_boots
 from headrace.topology import Topology
 
 logger = logging.getLogger(__name__)
@@ -144,13 +146,16 @@ class Engine:
                 f"Store {', '.join(unlogged)} has no changelog (logging=False), so its content lives on one machine, "
                 f"and on {context.master} tasks move between machines. Leave logging on."
             )
+        copies = host_directory(str(self._state_dir), self._application_id) if local else ""
+        if local:
+            remove_earlier_boots(Path(copies).parent)
         return Program(
             self._topology,
             self._config,
             self._settings,
             layout,
             self._application_id,
-            host_directory(str(self._state_dir), self._application_id) if local else "",
+            copies,
             uuid.uuid4().hex,
             {store: f"{self._application_id}-{store}-changelog" for store in plan.changelogs},
             skips_lost(self._config.spark),
@@ -263,6 +268,9 @@ class Engine:
         """Ends everything."""
         self.stop()
         self._let_go()
+        if self._jobs is not None and not self._owns_context:
+            with contextlib.suppress(*_NO_JVM):
+                self._jobs.close()
         if self._context is not None and self._owns_context:
             with contextlib.suppress(*_NO_JVM):
                 self._context.stop()

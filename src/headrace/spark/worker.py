@@ -208,4 +208,4 @@ def copies_directory(program: Program) -> Path:
 
 def host_directory(state_dir: str, application_id: str) -> str:
     """Where working copies of this boot of the machine are: copies of another one may be torn."""
-    return os.path.join(state_dir, "copies", f"{application_id}-{boot_name()}")
+    return os.path.join(state_dir, "copies", application_id, boot_name())
