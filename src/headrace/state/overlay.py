@@ -36,7 +36,7 @@ class OrderedReader(Protocol):
 class OverlayStore:
     """An ordered store that shows a base with changes over it, and keeps the changes apart."""
 
-    __slots__ = ("_base", "_base_fact", "_deleted", "_get_written", "_seen", "_written", "facts", "put")
+    __slots__ = ("_base", "_base_fact", "_deleted", "_get_written", "_seen", "_written", "facts", "keys_are_new", "put")
 
     def __init__(self, base: OrderedReader, facts: dict[str, bytes] | None = None) -> None:
         """`facts` stand in for those of the base."""
@@ -49,6 +49,8 @@ class OverlayStore:
         self._deleted: set[bytes] = set()
         self._seen: dict[bytes, bytes | None] = {}
         """What the base was found to have by key: who updates a value asks for it more than once."""
+        self.keys_are_new = False
+        """Whether no key is ever put that the base has: who knows it says so, and spares a look for each of them."""
         self.facts: dict[str, bytes] = {} if facts is None else facts
         """The facts that were put or given."""
 
@@ -97,7 +99,9 @@ class OverlayStore:
         count = len(base)
         if not count:
             return len(self._written)
-        added = sum(self._get_base(key) is None for key, _ in self._written.entries())
+        added = len(self._written)
+        if not self.keys_are_new:
+            added = sum(self._get_base(key) is None for key, _ in self._written.entries())
         removed = sum(self._get_base(key) is not None for key in self._deleted)
         return count + added - removed
 

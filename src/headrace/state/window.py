@@ -13,6 +13,7 @@ from headrace.serdes.forms.timestamped import pack_timestamp
 from headrace.serdes.forms.window_key import pack_window_store_key, unpack_window_store_key, window_end
 from headrace.state.environment import StoreEnvironment
 from headrace.state.metadata import load_number, save_number
+from headrace.state.overlay import OverlayStore
 from headrace.state.port import OrderedStore
 from headrace.state.segmented import Entries, SegmentedStore
 from headrace.state.store import is_inverted
@@ -57,6 +58,8 @@ class WindowStore(SegmentedStore):
         if spec.time_ordered:
             self._retention += 1
         self._duplicates = spec.retain_duplicates
+        if self._duplicates and isinstance(ordered, OverlayStore):
+            ordered.keys_are_new = True  # each has a number of its own
         self._family: Family | None = None if spec.time_ordered or self.cached else getattr(ordered, "family", None)
         """Finds the windows of a key without those of others, if the ordered store can."""
         self._number = load_number(ordered, _NUMBER, 0)

@@ -77,6 +77,7 @@ class RecordQueue:
         "_following",
         "_on_failure",
         "_on_skip",
+        "_place",
         "_wants_record",
         "deserialize_key",
         "deserialize_value",
@@ -114,7 +115,9 @@ class RecordQueue:
         self.tries_direct = None not in (direct_decoder(deserialize_key), direct_decoder(deserialize_value))
         """Whether what a record is read with has direct forms, to be tried first."""
         self.waiting: deque[Raw] = deque()
-        self._following: Iterator[Raw] = iter(())
+        self._following: Iterator[Numbered] = iter(())
+        self._place = ("", 0)
+        """The topic and the partition of the records that follow."""
         self.head: RecordContext | None = None
         """The record that is next: its context, and beside it its key and value."""
         self.key: Any = None
@@ -132,29 +135,38 @@ class RecordQueue:
         self.head = self.key = self.value = None
         self.head_timestamp = self.partition_time = UNKNOWN
 
-    def followed_by(self, records: Iterator[Raw]) -> None:
-        """Has records follow those that wait, to be taken one by one."""
+    def followed_by(self, topic: str, partition: int, records: Iterator[Numbered]) -> None:
+        """Has records of a partition follow those that wait, to be taken one by one."""
+        self._place = (topic, partition)
         self._following = records
 
     def advance(self) -> None:
         """Makes the first record that can be used the head; a skipped one stands there if none can."""
-        waiting, following = self.waiting, self._following
+        waiting = self.waiting
         self.head = None
         self.head_timestamp = UNKNOWN
         skipped: RawRecord | None = None
-        while (raw := waiting.popleft() if waiting else next(following, None)) is not None:
-            topic, partition, offset, timestamp, raw_key, raw_value, headers = raw
+        while True:
+            if waiting:
+                topic, partition, offset, timestamp, raw_key, raw_value, headers = waiting.popleft()
+            else:
+                record = next(self._following, None)
+                if record is None:
+                    break
+                topic, partition = self._place
+                offset, timestamp, raw_key, raw_value, headers = record
             try:
                 key = self.deserialize_key(raw_key)
                 value = self.deserialize_value(raw_value)
             except Exception as error:
-                skipped = RawRecord(*raw)
+                skipped = RawRecord(topic, partition, offset, timestamp, raw_key, raw_value, headers)
                 self._on_failure(self.node, skipped, error)
                 continue
             if timestamp < 0 or self._wants_record:
-                timestamp = self._time_of(key, value, RawRecord(*raw))
+                raw = RawRecord(topic, partition, offset, timestamp, raw_key, raw_value, headers)
+                timestamp = self._time_of(key, value, raw)
                 if timestamp < 0:
-                    skipped = RawRecord(*raw)
+                    skipped = raw
                     continue
             self.key = key
             self.value = value
@@ -259,11 +271,11 @@ class PartitionGroup:
 
     def feed(self, queue: RecordQueue, topic: str, partition: int, records: Iterable[Numbered]) -> None:
         """Adds the records of a partition to an empty queue; all but the first are only taken when it is their turn."""
-        following: Iterator[Raw] = ((topic, partition, *record) for record in records)
+        following = iter(records)
         first = next(following, None)
         if first is not None:
-            self.add(queue, first)
-            queue.followed_by(following)
+            self.add(queue, (topic, partition, *first))
+            queue.followed_by(topic, partition, following)
 
     def run(self, task: RunningTask, unread: Container[str]) -> None:
         """Processes the records, and punctuates after each: what `take` does, with fewer steps for two queues.
