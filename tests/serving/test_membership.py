@@ -159,7 +159,8 @@ def test_a_standby_takes_over_without_replay(counting: MakeStage) -> None:
     (address,) = running[0].instance.view.standbys((stage.changelog("n"), partition), 1)
     standby = next(each for each in running if each.address == address)
     copy = _copy(standby, partition)
-    assert copy.ready and partition in standby.instance.followed_beside()["n"]
+    assert copy.ready and copy.followed
+    assert partition in running[0].instance.standing_by(running[0].instance.view)[address]["n"]
     restored, position = copy.restored, copy.position
     leaving.close()
     stage.settle(running)

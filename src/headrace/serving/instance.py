@@ -205,13 +205,16 @@ class Instance:
         """How many offsets the copies it owns are behind."""
         return sum(copy.left or 0 for copy in self._copies if self._is_own(copy))
 
-    def followed_beside(self) -> dict[str, list[int]]:
-        """By store, the partitions that it follows without owning them."""
-        found: dict[str, list[int]] = {}
-        for copy in self._copies:
-            if copy.followed and not self._is_own(copy):
-                found.setdefault(copy.id.store, []).append(copy.id.partition)
-        return {store: sorted(partitions) for store, partitions in sorted(found.items())}
+    def standing_by(self, view: View) -> dict[str, dict[str, list[int]]]:
+        """By address and store, the partitions that an instance stands by for: all with the same view find the same.
+
+        What an instance still follows because it has just given it away is not among them.
+        """
+        found: dict[str, dict[str, list[int]]] = {}
+        for place in self._places(is_global=False):
+            for address in view.standbys(place, self._standbys):
+                found.setdefault(address, {}).setdefault(self._by_topic[place[0]].name, []).append(place[1])
+        return found
 
     def await_move(self, until: Callable[[], bool], timeout: float) -> bool:
         """Waits until copies have moved on far enough; answers whether they have."""

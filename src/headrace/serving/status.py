@@ -21,8 +21,6 @@ class InstanceStatus(msgspec.Struct):
 
     state: str
     lag: int
-    standby: dict[str, list[int]] = {}
-    """By store, the partitions that it follows without owning them."""
     restoring: list[RestoringPartition] = []
     trouble: str | None = None
     """What keeps it from being up to date."""
@@ -34,4 +32,4 @@ def status_of(instance: Instance) -> InstanceStatus:
         RestoringPartition(each.id.store, each.id.partition, each.records_left, each.eta_seconds)
         for each in instance.restoring()
     ]
-    return InstanceStatus(instance.state, instance.lag(), instance.followed_beside(), restoring, instance.trouble)
+    return InstanceStatus(instance.state, instance.lag(), restoring, instance.trouble)

@@ -67,6 +67,7 @@ async def instances(request: Request) -> Response:
     addresses = [member.address for member in view.members] or [service.instance.address or ""]
     statuses = await asyncio.gather(*(_ask(service, address) for address in addresses))
     owners = {member.address: member.partitions for member in view.members}
+    standing_by = service.instance.standing_by(view)
     names = {store.topic: name for name, store in service.instance.stores.items()}
     found = []
     for address, status in zip(addresses, statuses, strict=True):
@@ -81,7 +82,7 @@ async def instances(request: Request) -> Response:
                 "partitions": partitions,
                 "state": "UNREACHABLE" if status is None else status.state,
                 "lag": None if status is None else status.lag,
-                "standby": {} if status is None else status.standby,
+                "standby": standing_by.get(address, {}),
                 "restoring": [] if status is None else msgspec.to_builtins(status.restoring),
                 "trouble": None if status is None else status.trouble,
             }
