@@ -49,10 +49,10 @@ def test_topics_of_a_topology_are_without_internal_ones() -> None:
 
 
 def test_files_are_those_of_this_application_alone(tmp_path: Path) -> None:
-    mine = ["copies/orders-0a1b2c3d", "copies/orders-boot", "serving/orders"]
-    others = ["copies/orders-eu-0a1b2c3d", "copies/orders-eu", "serving/orders-eu"]
+    mine = ["copies/orders", "serving/orders"]
+    others = ["copies/orders-eu", "serving/orders-eu"]
     for directory in mine + others:
-        (tmp_path / directory).mkdir(parents=True)
+        (tmp_path / directory / "0a1b2c3d").mkdir(parents=True)
     with running(tmp_path, "orders"):
         pass  # leaves the lock, which others may wait for
 
