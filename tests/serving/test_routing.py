@@ -144,7 +144,7 @@ def test_an_instance_that_is_gone_without_standby(
     running = stage.start_all(3)
     gone, left = running[0], running[1]
     (partition,) = gone.instance.owned("n")
-    wait_until(lambda: not any(each.instance.followed_beside() for each in running), "copies of their own alone")
+    wait_until(lambda: not any(map(_followed_beside, running)), "copies of their own alone")
     keys = by_partition(stage, KEYS)
     gone.vanish()
     response = http.get(f"{left.url}/v1/stores/n/keys/{keys[partition][0]}")
@@ -270,3 +270,9 @@ def test_what_peers_say_is_put_together(counting: MakeStage) -> None:
     answer = running.run(Router(instance, Wrong(PeerError("gone"))).ask(query, 5))
     assert {row.key.decode() for row in answer.rows} == set(own)
     assert re.search("elsewhere:1", answer.refused[1].detail)
+
+
+def _followed_beside(running: Any) -> bool:
+    """Whether an instance follows partitions that it does not own, such as those it has just given away."""
+    instance = running.instance
+    return any(copy.followed and not instance._is_own(copy) for copy in instance._copies)
