@@ -22,9 +22,6 @@ T = TypeVar("T")
 
 _CLASSES = ("PythonRDD", "PythonUtils", "SimplePythonFunction", "PairwiseRDD", "PythonPartitioner")
 """Java classes that PySpark asks for by name whenever an RDD is made."""
-_FEW = 4
-"""So many pieces of a result come through py4j. Each socket that Spark makes to send more leaves a few bytes behind in
-the JVM for as long as it runs."""
 _CONVERTERS = "scala.jdk.javaapi.CollectionConverters"
 
 
@@ -62,14 +59,11 @@ def collect(rdd: RDD[T]) -> list[T]:
     made: Any = rdd
     jvm: Any = rdd.context._jvm
     found = made._jrdd.collectAsync().get()
-    count, serializer = found.size(), made._jrdd_deserializer
-    if count <= _FEW:
-        pieces = [serializer.serializer.loads(found.get(number)) for number in range(count)]
-    else:
-        elements = vars(jvm)[_CONVERTERS].asScala(found.iterator())
-        served = jvm.PythonRDD.serveIterator(elements, "headrace-results")
-        with _load_from_socket(served, serializer.serializer) as stream:
-            pieces = list(stream)
-        if len(pieces) != count:
-            raise WorkerLost(f"Spark sent {len(pieces)} of {count} pieces of a result, and then no more")
+    count, serializer = found.size(), made._jrdd_deserializer.serializer
+    # Through py4j, an answer of more than 8 KB would wait for a delayed acknowledgement: 40 ms.
+    elements = vars(jvm)[_CONVERTERS].asScala(found.iterator())
+    with _load_from_socket(jvm.PythonRDD.serveIterator(elements, "headrace-results"), serializer) as stream:
+        pieces = list(stream)
+    if len(pieces) != count:
+        raise WorkerLost(f"Spark sent {len(pieces)} of {count} pieces of a result, and then no more")
     return list(chain.from_iterable(pieces))
