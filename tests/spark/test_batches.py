@@ -351,8 +351,8 @@ def test_a_global_table_is_whole_before_the_first_record(lab: Lab) -> None:
     assert lab.read("out", 62) == [*(f"new {number}" for number in range(60)), "newer", "new 8"]
 
 
-def test_a_batch_that_ends_early_does_not_let_one_topic_run_ahead_of_another(lab: Lab) -> None:
-    """The rows of the table are older than all records, but do not fit into the first batches."""
+def send_rows_and_records(lab: Lab) -> None:
+    """300 rows of a table, then 300 records of later times with the same keys."""
     lab.create(**{"in": 1, "table": 1, "out": 1})
     producer = Producer(lab.settings.producer(enable_idempotence=True))
     for number in range(300):
@@ -360,6 +360,11 @@ def test_a_batch_that_ends_early_does_not_let_one_topic_run_ahead_of_another(lab
     for number in range(300):
         producer.produce(lab.topic("in"), "record", str(number), 0, timestamp=10_000 + number)
     producer.flush()
+
+
+def test_a_batch_that_ends_early_does_not_let_one_topic_run_ahead_of_another(lab: Lab) -> None:
+    """The rows of the table are older than all records, but do not fit into the first batches."""
+    send_rows_and_records(lab)
     builder = StreamsBuilder()
     table = builder.table(lab.topic("table"), Consumed(key=TEXT, value=TEXT))
     records = builder.stream(lab.topic("in"), Consumed(key=TEXT, value=TEXT))
@@ -375,13 +380,7 @@ def test_what_was_repartitioned_waits_for_a_topic_that_does_not_fit_into_the_bat
 ) -> None:
     """As above, but the records come from another sub-topology: none may be lost while they wait, or stay for ever."""
     monkeypatch.setattr("headrace.spark.purge.INTERVAL_SECONDS", 0.0)
-    lab.create(**{"in": 1, "table": 1, "out": 1})
-    producer = Producer(lab.settings.producer(enable_idempotence=True))
-    for number in range(300):
-        producer.produce(lab.topic("table"), f"row {number}", str(number), 0, timestamp=1_000 + number)
-    for number in range(300):
-        producer.produce(lab.topic("in"), "record", str(number), 0, timestamp=10_000 + number)
-    producer.flush()
+    send_rows_and_records(lab)
     builder = StreamsBuilder()
     table = builder.table(lab.topic("table"), Consumed(key=TEXT, value=TEXT))
     records = builder.stream(lab.topic("in"), Consumed(key=TEXT, value=TEXT)).select_key(lambda key, value: key)
