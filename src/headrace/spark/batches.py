@@ -244,7 +244,7 @@ class BatchLoop:
         self._all_offsets_sent = True
         with self._changed:
             self._committed = record
-        self._purge.follow(record.positions())
+        self._purge.follow(self._source.positions)
         if self._recent is not None:
             self._recent.add({task: state.version for task, state in states.items()})
         self._schedule(reports)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -39,17 +39,3 @@ def unpack_changes(data: bytes) -> Changes:
     return {
         store: StoreChanges(dict(zip(keys, values, strict=True)), facts) for store, keys, values, facts in _decode(data)
     }
-
-
-def merge_changes(parts: Iterable[bytes], *, final: bool) -> bytes:
-    """One pack that does what the parts do one after the other; `final` forgets what is gone."""
-    merged: Changes = {}
-    for part in parts:
-        for store, change in unpack_changes(part).items():
-            known = merged.setdefault(store, StoreChanges())
-            known.entries.update(change.entries)
-            known.facts.update(change.facts)
-    if final:
-        for change in merged.values():
-            change.entries = {key: value for key, value in change.entries.items() if value is not None}
-    return pack_changes(merged)
