@@ -101,15 +101,20 @@ class StreamStreamJoinOperator(Operator):
         if waiting is not None and timestamp == time.stream_time:
             self._emit_unjoined(waiting, context)
 
-        latest = max(0, timestamp + self._after)
+        earliest, latest = timestamp - self._before, timestamp + self._after
+        if earliest < 0:
+            earliest = 0
+        if latest < 0:
+            latest = 0
         joiner, is_left, forward = self._joiner, self._is_left, self.forward
         joined = False
-        for other_timestamp, other in self._other.fetch(key, max(0, timestamp - self._before), latest):
+        found = self._other.windows_of(key, earliest, latest)
+        for other_timestamp, other in found:
             joined = True
             if waiting is not None:
                 waiting.delete_if_present(other_timestamp, not is_left, key, context)
             result = joiner(key, value, other) if is_left else joiner(key, other, value)
-            forward(key, result, context.at(max(timestamp, other_timestamp)))
+            forward(key, result, context.at(timestamp if timestamp > other_timestamp else other_timestamp))
 
         if self._outer and not joined:
             if waiting is None or latest < time.stream_time:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,6 @@ from headrace.kafka.topics import Topics
 from headrace.record import Headers
 from headrace.spark.ranges import Range
 from headrace.spark.reader import KafkaReader
-from headrace.state.changes import StoreChanges
 from headrace.state.lmdb_store import LmdbStores
 from headrace.state.overlay import OverlayStore
 from headrace.task.task import Task
@@ -123,7 +123,7 @@ class GlobalCopy:
         while True:
             overlays = {name: OverlayStore(self._stores.reader(transaction, name)) for name in self._names}
             count = self._update(overlays, wanted, pieces)
-            changes = {name: StoreChanges(each.changes(), each.facts) for name, each in overlays.items()}
+            changes = {name: replace(each.changes(), facts=each.facts) for name, each in overlays.items()}
             self._stores.apply(transaction, changes)
             if not count:
                 return

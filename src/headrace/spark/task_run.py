@@ -26,6 +26,7 @@ from headrace.spark.rebuild import Changelogs
 from headrace.spark.worker import Batch, Program, Work, copies_directory
 from headrace.spark.working_copy import Read, Readers, WorkingCopy
 from headrace.state.changes import Changes
+from headrace.state.environment import Log
 from headrace.state.overlay import OverlayStore
 from headrace.task.record_queue import RecordQueue
 from headrace.task.task import Task
@@ -159,6 +160,7 @@ class TaskRun:
                 partitions=lambda topic: program.layout.partitions.get(topic, 1),
                 queue_per_topic=True,
                 largest_record=self._largest_record,
+                changelog=self._changelog,
             )
             if self._work.state.snapshot is not None:
                 task.restore(self._work.state.snapshot)
@@ -299,6 +301,12 @@ class TaskRun:
         headers: Headers,
         partition: int | None,
     ) -> None:
+        rows = self._results.get(topic)
+        if rows is not None:
+            rows.append((ANY_PARTITION if partition is None else partition, timestamp, key, value, headers))
+            if len(rows) >= ROWS_IN_PARCEL:
+                self._out.pack()
+            return
         places = self._shuffled.get(topic)
         if places is None:
             self._result(topic, ANY_PARTITION if partition is None else partition, timestamp, key, value, headers)
@@ -313,12 +321,27 @@ class TaskRun:
         if len(rows) >= ROWS_IN_PARCEL:
             self._out.pack()
 
-    def _result(
-        self, topic: str, partition: int, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers
-    ) -> None:
+    def _changelog(self, topic: str) -> Log:
+        rows, partition, out, now = self._place(topic), self._partition, self._out, self._batch.clock
+
+        def log(key: bytes, value: bytes | None, timestamp: int | None, headers: Headers) -> None:
+            rows.append((partition, now if timestamp is None else timestamp, key, value, headers))
+            if len(rows) >= ROWS_IN_PARCEL:
+                out.pack()
+
+        return log
+
+    def _place(self, topic: str) -> list[Row]:
+        """Where rows of a topic are put that the driver is to write."""
         rows = self._results.get(topic)
         if rows is None:
             rows = self._results[topic] = self._out.place(DRIVER, self._partition, topic)
+        return rows
+
+    def _result(
+        self, topic: str, partition: int, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> None:
+        rows = self._place(topic)
         rows.append((partition, timestamp, key, value, headers))
         if len(rows) >= ROWS_IN_PARCEL:
             self._out.pack()

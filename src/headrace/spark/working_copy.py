@@ -16,7 +16,7 @@ import msgspec
 
 from headrace.errors import HeadraceError
 from headrace.spark.commit_record import NOTHING
-from headrace.state.changes import Changes, StoreChanges, pack_changes, unpack_changes
+from headrace.state.changes import Changes, pack_changes, unpack_changes
 from headrace.state.lmdb_store import LmdbStores
 from headrace.state.overlay import OrderedReader, OverlayStore
 
@@ -103,7 +103,7 @@ class WorkingCopy:
 
     def changes(self) -> bytes:
         """The entries that were changed since `read`."""
-        return pack_changes({name: StoreChanges(overlay.changes()) for name, overlay in self._overlays.items()})
+        return pack_changes({name: overlay.changes() for name, overlay in self._overlays.items()})
 
     def hold(self, token: str, before: str, changes: bytes) -> None:
         """Keeps changes until it is known whether they count: those of other attempts at the same batch too."""

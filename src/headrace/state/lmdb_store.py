@@ -111,6 +111,8 @@ class LmdbStores:
     def apply(self, transaction: Any, changes: Changes) -> None:
         """Writes the changes."""
         for store, change in changes.items():
+            for low, high in change.cleared:
+                self._clear(transaction, store, low, high)
             self._write(transaction, store, change.entries)
             prefix = store.encode() + b"\x00"
             for name, fact in change.facts.items():
@@ -146,6 +148,17 @@ class LmdbStores:
         """Removes everything."""
         for database in (*self._databases.values(), self._facts, self._odd):
             transaction.drop(database, delete=False)
+
+    def _clear(self, transaction: Any, store: str, low: bytes, high: bytes) -> None:
+        """Removes all keys from `low` to before `high`."""
+        with transaction.cursor(db=self._databases[store]) as cursor:
+            found = cursor.set_range(low) if low else cursor.first()
+            while found and cursor.key() < high:
+                found = cursor.delete()
+        odd = OddKeys(transaction, self._odd, store)
+        if odd.may_exist:
+            for key in [key for key, _ in odd.range(low, high)]:
+                odd.delete(key)
 
     def _write(self, transaction: Any, store: str, entries: Mapping[bytes, bytes | None]) -> None:
         odd = OddKeys(transaction, self._odd, store)

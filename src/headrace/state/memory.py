@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _COMPACT_FROM = 1024
 
@@ -60,6 +60,20 @@ class MemoryStore:
             del keys[:first]
             self._first = 0
 
+    def clear(self, low: bytes, high: bytes) -> None:
+        """Removes all keys from `low` to before `high`."""
+        if self._keys is None:
+            gone = [key for key in self._data if low <= key < high]
+        else:
+            keys = self._changeable(self._settled())
+            start, end = bisect_left(keys, low, self._first), bisect_left(keys, high, self._first)
+            gone = keys[start:end]
+            del keys[start:end]
+        for key in gone:
+            del self._data[key]
+            if self._families is not None:
+                self._leave_family(self._families, key)
+
     def range(self, low: bytes | None, high: bytes | None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """The entries from `low` to before `high` in the order of their keys; None leaves an end open."""
         keys = self._settled()
@@ -78,26 +92,19 @@ class MemoryStore:
         copy._metadata.update(self._metadata)
         return copy
 
-    def family(self, prefix: bytes, suffix: int, low: bytes, high: bytes) -> Iterator[tuple[bytes, bytes]] | None:
-        """The entries from `low` to before `high` that begin with the prefix and have so many bytes more; None: none.
-
-        What a range would find, without the need to have all keys in order. The suffix always has the same length.
-        """
+    def families(self, suffix: int) -> Mapping[bytes, Sequence[bytes]]:
+        """All keys by what they begin with, up to so many bytes at their end; it follows what is put and deleted."""
         families = self._families
         if families is None:
             self._suffix = suffix
             families = self._families = {}
             for key in self._data:
                 families.setdefault(key[:-suffix], []).append(key)
-        keys = families.get(prefix)
-        if keys is None:
-            return None
-        return self._members(sorted(keys) if len(keys) > 1 else list(keys), low, high)
+        return families
 
-    def _members(self, keys: list[bytes], low: bytes, high: bytes) -> Iterator[tuple[bytes, bytes]]:
-        for key in keys:
-            if low <= key < high and (value := self.get(key)) is not None:
-                yield key, value
+    def in_base(self, low: bytes, high: bytes) -> list[bytes]:
+        """Nothing: all keys are in `families`."""
+        return []
 
     def _leave_family(self, families: dict[bytes, list[bytes]], key: bytes) -> None:
         prefix = key[: -self._suffix]

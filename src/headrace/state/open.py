@@ -8,7 +8,7 @@ from typing import Any
 from headrace.state.environment import StoreEnvironment
 from headrace.state.key_value import KeyValueStore, TimestampedKeyValueStore
 from headrace.state.outer_join import OuterJoinStore
-from headrace.state.port import OrderedStore
+from headrace.state.port import BackendStore
 from headrace.state.session import SessionStore
 from headrace.state.store import Store
 from headrace.state.stream_buffer import StreamBuffer
@@ -18,7 +18,7 @@ from headrace.state.versioned import VersionedStore
 from headrace.state.window import TimestampedWindowStore, WindowStore
 from headrace.topology.stores import StoreKind, StoreSpec
 
-_STORES: dict[StoreKind, Callable[[StoreSpec, OrderedStore, StoreEnvironment], Store]] = {
+_STORES: dict[StoreKind, Callable[[StoreSpec, BackendStore, StoreEnvironment], Store]] = {
     StoreKind.KEY_VALUE: KeyValueStore,
     StoreKind.TIMESTAMPED_KEY_VALUE: TimestampedKeyValueStore,
     StoreKind.VERSIONED: VersionedStore,
@@ -32,6 +32,6 @@ _STORES: dict[StoreKind, Callable[[StoreSpec, OrderedStore, StoreEnvironment], S
 }
 
 
-def open_store(spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> Any:
+def open_store(spec: StoreSpec, ordered: BackendStore, environment: StoreEnvironment) -> Any:
     """The typed store of the spec over the ordered one, which may have entries already."""
     return _STORES[spec.kind](spec, ordered, environment)

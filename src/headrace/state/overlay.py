@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from headrace.state.changes import StoreChanges
 from headrace.state.memory import MemoryStore
 
 Entry = tuple[bytes, bytes]
@@ -36,7 +37,19 @@ class OrderedReader(Protocol):
 class OverlayStore:
     """An ordered store that shows a base with changes over it, and keeps the changes apart."""
 
-    __slots__ = ("_base", "_base_fact", "_deleted", "_get_written", "_seen", "_written", "facts", "keys_are_new", "put")
+    __slots__ = (
+        "_base",
+        "_base_fact",
+        "_cleared",
+        "_cleared_keys",
+        "_deleted",
+        "_get_written",
+        "_seen",
+        "_written",
+        "facts",
+        "keys_are_new",
+        "put",
+    )
 
     def __init__(self, base: OrderedReader, facts: dict[str, bytes] | None = None) -> None:
         """`facts` stand in for those of the base."""
@@ -47,6 +60,10 @@ class OverlayStore:
         self.put: Callable[[bytes, bytes], None] = self._written.put
         """Sets the value of the key; another function from the first deletion on, so none that is kept."""
         self._deleted: set[bytes] = set()
+        self._cleared: list[tuple[bytes, bytes]] = []
+        """From where to where the base is hidden."""
+        self._cleared_keys = 0
+        """How many keys of the base that are."""
         self._seen: dict[bytes, bytes | None] = {}
         """What the base was found to have by key: who updates a value asks for it more than once."""
         self.keys_are_new = False
@@ -54,20 +71,17 @@ class OverlayStore:
         self.facts: dict[str, bytes] = {} if facts is None else facts
         """The facts that were put or given."""
 
-    def changes(self) -> dict[bytes, bytes | None]:
-        """Every key that was written or deleted, with its value."""
-        changes: dict[bytes, bytes | None] = dict(self._written.entries())
-        changes.update(dict.fromkeys(self._deleted))
-        return changes
+    def changes(self) -> StoreChanges:
+        """Every key that was written or deleted, with its value, and what was cleared; without the facts."""
+        entries: dict[bytes, bytes | None] = dict(self._written.entries())
+        entries.update(dict.fromkeys(self._deleted))
+        return StoreChanges(entries, cleared=self._cleared)
 
     def get(self, key: bytes) -> bytes | None:
         """The value of the key."""
         value = self._get_written(key)
         if value is None and key not in self._deleted:
-            seen = self._seen
-            if key in seen:
-                return seen[key]
-            value = seen[key] = self._base.get(key)
+            return self._get_base(key)
         return value
 
     def delete(self, key: bytes) -> None:
@@ -75,6 +89,15 @@ class OverlayStore:
         self._written.delete(key)
         self._deleted.add(key)
         self.put = self._put_again
+
+    def clear(self, low: bytes, high: bytes) -> None:
+        """Removes all keys from `low` to before `high`."""
+        self._written.clear(low, high)
+        hidden = sum(not self._is_cleared(key) for key, _ in self._base.range(low, high))
+        if hidden:
+            self._cleared_keys += hidden
+            self._cleared.append((low, high))
+            self._seen.clear()
 
     def range(self, low: bytes | None, high: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
         """The entries from `low` to before `high` in the order of their keys; None leaves an end open."""
@@ -84,15 +107,14 @@ class OverlayStore:
             return written
         return self._merged(written, base, reverse)
 
-    def family(self, prefix: bytes, suffix: int, low: bytes, high: bytes) -> Iterator[Entry] | None:
-        """The entries between two keys that begin with the prefix and have so many bytes more; None: none."""
-        written = self._written.family(prefix, suffix, low, high)
+    def families(self, suffix: int) -> Mapping[bytes, Sequence[bytes]]:
+        """The keys that were written, by what they begin with, up to so many bytes at their end."""
+        return self._written.families(suffix)
+
+    def in_base(self, low: bytes, high: bytes) -> list[bytes]:
+        """The keys of the base from `low` to before `high`, in order; some may be written anew or deleted."""
         base = self._base.range(low, high)
-        if base is NOTHING:
-            return written
-        length = len(prefix) + suffix
-        members = (entry for entry in base if len(entry[0]) == length)
-        return self._merged(iter(()) if written is None else written, members, False)
+        return [] if base is NOTHING else [key for key, _ in base]
 
     def __len__(self) -> int:
         base = self._base
@@ -103,7 +125,7 @@ class OverlayStore:
         if not self.keys_are_new:
             added = sum(self._get_base(key) is None for key, _ in self._written.entries())
         removed = sum(self._get_base(key) is not None for key in self._deleted)
-        return count + added - removed
+        return count - self._cleared_keys + added - removed
 
     def meta_get(self, name: str) -> bytes | None:
         """A fact kept beside the entries."""
@@ -123,8 +145,11 @@ class OverlayStore:
         seen = self._seen
         if key in seen:
             return seen[key]
-        value = seen[key] = self._base.get(key)
+        value = seen[key] = None if self._is_cleared(key) else self._base.get(key)
         return value
+
+    def _is_cleared(self, key: bytes) -> bool:
+        return bool(self._cleared) and any(low <= key < high for low, high in self._cleared)
 
     def _merged(self, written: Iterator[Entry], base: Iterator[Entry], reverse: bool) -> Iterator[Entry]:
         """Both in order; of the base only what is not deleted when its turn comes, with what was written meanwhile."""
@@ -136,9 +161,13 @@ class OverlayStore:
                 yield upper
                 last = upper[0]
                 upper = next(written, None)
-            if key != last and key not in self._deleted:
-                value = self._get_written(key)
-                yield entry if value is None else (key, value)
+            if key == last:
+                continue
+            value = self._get_written(key)
+            if value is not None:
+                yield key, value
+            elif key not in self._deleted and not self._is_cleared(key):
+                yield entry
         if upper is not None:
             yield upper
             yield from written

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 
@@ -38,6 +38,29 @@ class OrderedStore(Protocol):
 
     def meta_put(self, name: str, value: bytes) -> None:
         """Keeps a fact beside the entries."""
+        ...
+
+
+class BackendStore(OrderedStore, Protocol):
+    """What a backend can do beside that: stores which keep entries by spans of time build on it."""
+
+    def clear(self, low: bytes, high: bytes) -> None:
+        """Removes all keys from `low` to before `high`, at a cost that does not follow how many there are elsewhere."""
+        ...
+
+    def families(self, suffix: int) -> Mapping[bytes, Sequence[bytes]]:
+        """The keys put since the store was opened, by what they begin with, up to so many bytes at their end.
+
+        It follows what is put and deleted. Who looks for all keys of a prefix need not have the others in order.
+        The suffix always has the same length.
+        """
+        ...
+
+    def in_base(self, low: bytes, high: bytes) -> list[bytes]:
+        """The keys from `low` to before `high` that were there when the store was opened, in order.
+
+        Some of them may be gone, and some may be in `families` too.
+        """
         ...
 
 

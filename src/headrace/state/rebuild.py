@@ -24,7 +24,7 @@ from headrace.state.changes import StoreChanges
 from headrace.state.environment import StoreEnvironment
 from headrace.state.open import open_store
 from headrace.state.overlay import OrderedReader, OverlayStore
-from headrace.state.port import OrderedStore
+from headrace.state.port import BackendStore
 from headrace.topology.stores import StoreSpec
 
 ChangelogRecord = tuple[bytes, "bytes | None", int, Headers]
@@ -33,7 +33,7 @@ ChangelogRecord = tuple[bytes, "bytes | None", int, Headers]
 _BYTES = Serdes.bytes()
 
 
-def rebuild(spec: StoreSpec, ordered: OrderedStore, records: Iterable[ChangelogRecord]) -> None:
+def rebuild(spec: StoreSpec, ordered: BackendStore, records: Iterable[ChangelogRecord]) -> None:
     """Brings records of a store's changelog, in their order, into an ordered store.
 
     It may have entries and facts of earlier records already, so a changelog can be taken in pieces. Serdes are not
@@ -50,7 +50,7 @@ def rebuilt_changes(spec: StoreSpec, base: OrderedReader, records: Iterable[Chan
     """What the records change in a store that is only read."""
     overlay = OverlayStore(base)
     rebuild(spec, overlay, records)
-    return StoreChanges(overlay.changes(), overlay.facts)
+    return replace(overlay.changes(), facts=overlay.facts)
 
 
 def of_bytes(spec: StoreSpec) -> StoreSpec:

@@ -8,7 +8,7 @@ from headrace.record import Headers, RecordContext
 from headrace.state.cache import StoreCache
 from headrace.state.environment import StoreEnvironment
 from headrace.state.metadata import STREAM_TIME, load_number, save_number
-from headrace.state.port import OrderedStore
+from headrace.state.port import BackendStore
 from headrace.state.segments import Segments, default_interval
 from headrace.state.store import Store
 from headrace.topology.stores import StoreSpec
@@ -24,7 +24,9 @@ class SegmentedStore(Store):
 
     __slots__ = ("_by_time", "_retention", "_saved_stream_time", "_segments", "_stream_time")
 
-    def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
+    _ordered: BackendStore
+
+    def __init__(self, spec: StoreSpec, ordered: BackendStore, environment: StoreEnvironment) -> None:
         super().__init__(spec, ordered, environment)
         self._retention = spec.retention_ms
         """An entry is seen while its time is later than the stream time less this."""
@@ -37,6 +39,7 @@ class SegmentedStore(Store):
             spec.retention_ms,
             default_interval(spec.retention_ms),
             keep=None if cache is None else cache.entries.__contains__,
+            begun_at=self._stream_time,
         )
         self._segments.expire(self._stream_time)
 

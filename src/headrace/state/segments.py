@@ -6,7 +6,7 @@ import struct
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
 
-from headrace.state.port import OrderedStore
+from headrace.state.port import BackendStore
 
 _ID = struct.Struct(">Q")
 _pack = _ID.pack
@@ -26,28 +26,52 @@ class Segments:
     An expired segment is deleted, except for the entries that `keep` speaks for; these are let go one by one.
     """
 
-    __slots__ = ("_admitted", "_area", "_held", "_ids", "_interval", "_keep", "_ordered", "_retention")
+    __slots__ = (
+        "_area",
+        "_held",
+        "_ids",
+        "_interval",
+        "_keep",
+        "_ordered",
+        "_retention",
+        "begun_at",
+        "expires_at",
+        "recent_end",
+        "recent_first",
+        "recent_prefix",
+        "spans",
+    )
 
     def __init__(
         self,
-        ordered: OrderedStore,
+        ordered: BackendStore,
         retention_ms: int,
         interval_ms: int,
         *,
         second_area: bool = False,
         keep: Callable[[bytes], bool] | None = None,
+        begun_at: int = -1,
     ) -> None:
         self._ordered = ordered
         self._retention = retention_ms
         self._interval = interval_ms
         self._area = _SECOND_AREA if second_area else 0
         self._keep = keep
+        self.begun_at = begun_at
+        """The stream time of the store when it was opened: what is later was put since."""
         self._ids = self._existing()
         """The segments that are alive, in order."""
         self._held: list[int] = []
         """The expired segments of which something is kept, in order; all are before those alive."""
-        self._admitted: tuple[int, int] | None = None
-        """The segment admitted last, and the stream time at which it was."""
+        self.spans: list[tuple[int, int, bytes]] = []
+        """The first time of each segment, the first one behind it, and what its keys begin with, in order."""
+        self.expires_at = 0
+        """The stream time at which the first segment alive expires; 0 where there is none."""
+        self.recent_first = self.recent_end = 0
+        """From when to before when the segment is that was admitted last; none is until one was."""
+        self.recent_prefix = b""
+        """What its keys begin with."""
+        self._changed()
 
     def id_of(self, time: int) -> int:
         """The segment that the time belongs to."""
@@ -64,36 +88,46 @@ class Segments:
 
     def admit(self, segment: int, stream_time: int) -> bool:
         """Whether the segment is alive, in which case it exists from now on."""
-        if self._admitted == (segment, stream_time):
+        first = segment * self._interval
+        if first == self.recent_first and self.recent_prefix and stream_time < self.expires_at:
             return True
-        oldest = self.id_of(stream_time - self._retention)
-        if segment < oldest:
+        if segment < self.id_of(stream_time - self._retention):
             return False
         ids = self._ids
-        if ids and ids[-1] == segment and ids[0] >= oldest:
-            return True
-        if not ids or ids[-1] != segment:
-            at = bisect_left(ids, segment)
-            if at == len(ids) or ids[at] != segment:
-                ids.insert(at, segment)
-        if ids[0] < oldest:
-            self.expire(stream_time)
-        self._admitted = (segment, stream_time)
+        at = bisect_left(ids, segment)
+        if at == len(ids) or ids[at] != segment:
+            ids.insert(at, segment)
+            self._changed()
+        self.expire(stream_time)
+        self.recent_first, self.recent_end = first, first + self._interval
+        self.recent_prefix = self.prefix(segment)
         return True
 
     def expire(self, stream_time: int) -> None:
         """Deletes the segments that are too old."""
+        if stream_time < self.expires_at:
+            return
         oldest = self.id_of(stream_time - self._retention)
-        ids = self._ids
-        self._admitted = None
-        while ids and ids[0] < oldest:
-            self._drop(ids.pop(0))
+        alive = bisect_left(self._ids, oldest)
+        if alive == 0:
+            return
+        expired = self._ids[:alive]
+        del self._ids[:alive]
+        if self._keep is None:
+            self._clear(expired[0], oldest)
+        else:
+            for segment in expired:
+                self._drop(segment, self._keep)
+        self.recent_prefix = b""
+        self.recent_end = self.recent_first
+        self._changed()
 
     def hold(self, segment: int) -> None:
         """Has an expired segment exist for an entry that is kept."""
         at = bisect_left(self._held, segment)
         if at == len(self._held) or self._held[at] != segment:
             self._held.insert(at, segment)
+            self._changed()
 
     def let_go(self, key: bytes) -> None:
         """Deletes an entry that was kept, if its segment is expired."""
@@ -104,7 +138,8 @@ class Segments:
         self._ordered.delete(key)
         if next(self._ordered.range(self.prefix(segment), self.prefix(segment + 1)), None) is None:
             del self._held[at]
-            self._delete_index(segment)
+            self._clear(segment, segment + 1)
+            self._changed()
 
     def between(self, first_time: int, last_time: int, *, reverse: bool = False) -> list[int]:
         """The segments that have entries of these times."""
@@ -117,23 +152,34 @@ class Segments:
             found.reverse()
         return found
 
-    def _drop(self, segment: int) -> None:
-        ordered, keep = self._ordered, self._keep
+    def _changed(self) -> None:
+        """Works out again what follows from the segments there are."""
+        interval = self._interval
+        self.spans = [
+            (segment * interval, (segment + 1) * interval, self.prefix(segment))
+            for segment in (*self._held, *self._ids)
+        ]
+        self.expires_at = (self._ids[0] + 1) * interval + self._retention if self._ids else 0
+
+    def _drop(self, segment: int, keep: Callable[[bytes], bool]) -> None:
+        """Deletes what is not kept of an expired segment."""
+        ordered = self._ordered
         kept = False
         for key, _ in ordered.range(self.prefix(segment), self.prefix(segment + 1)):
-            if keep is not None and keep(key):
+            if keep(key):
                 kept = True
             else:
                 ordered.delete(key)
         if kept:
             insort(self._held, segment)
         else:
-            self._delete_index(segment)
+            self._clear(segment, segment + 1)
 
-    def _delete_index(self, segment: int) -> None:
+    def _clear(self, first: int, end: int) -> None:
+        """Deletes all that there is from one segment to before another."""
+        self._ordered.clear(self.prefix(first), self.prefix(end))
         if self._area == 0:
-            for key, _ in self._ordered.range(self.index_prefix(segment), self.index_prefix(segment + 1)):
-                self._ordered.delete(key)
+            self._ordered.clear(self.index_prefix(first), self.index_prefix(end))
 
     def _existing(self) -> list[int]:
         ids: list[int] = []

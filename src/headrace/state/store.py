@@ -128,7 +128,7 @@ class Store:
 
     def _log_update(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
         if self._log is not None:
-            self._log(key, value, context.timestamp, self._logged_headers(context))
+            self._log(key, value, context.timestamp, context.headers if self._logs_headers else NO_HEADERS)
 
     def _logged_headers(self, context: RecordContext) -> Headers:
         return context.headers if self._logs_headers else NO_HEADERS

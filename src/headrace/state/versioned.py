@@ -13,7 +13,7 @@ from headrace.record import NO_HEADERS, Headers, RecordContext, ValueAndTimestam
 from headrace.serdes.forms.timestamped import pack_timestamped, timestamp_of, unpack_timestamped
 from headrace.state.environment import StoreEnvironment
 from headrace.state.metadata import STREAM_TIME, load_number, save_number
-from headrace.state.port import OrderedStore
+from headrace.state.port import BackendStore
 from headrace.state.put_result import LATEST, NOT_PUT
 from headrace.state.segments import Segments
 from headrace.state.store import Store
@@ -30,7 +30,7 @@ class VersionedStore(Store):
 
     is_versioned = True
 
-    def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
+    def __init__(self, spec: StoreSpec, ordered: BackendStore, environment: StoreEnvironment) -> None:
         super().__init__(spec, ordered, StoreEnvironment(environment.log, None, environment.dropped))
         self._retention = spec.retention_ms
         self._stream_time = self._saved_stream_time = load_number(ordered, STREAM_TIME, -1)

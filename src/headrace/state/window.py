@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from headrace.duration import MAX_MILLIS
@@ -14,7 +13,7 @@ from headrace.serdes.forms.window_key import pack_window_store_key, unpack_windo
 from headrace.state.environment import StoreEnvironment
 from headrace.state.metadata import load_number, save_number
 from headrace.state.overlay import OverlayStore
-from headrace.state.port import OrderedStore
+from headrace.state.port import BackendStore
 from headrace.state.segmented import Entries, SegmentedStore
 from headrace.state.store import is_inverted
 from headrace.state.timestamped import Add, Initial, TimestampedStore
@@ -26,12 +25,9 @@ _LOGGED_NUMBER = "logged-number"
 _LAST_NUMBER = 0x7FFFFFFF
 _SUFFIX = 12
 """What a key of the ordered store has behind the user's: the start and the number."""
+_NONE: Iterator[Any] = iter(())
 _pack_time = struct.Struct(">q").pack
 _unpack_time = struct.Struct(">q").unpack_from
-
-
-Family = Callable[[bytes, int, bytes, bytes], "Entries | None"]
-"""Finds the entries that begin with a prefix, have so many bytes more, and lie between two keys."""
 
 
 class WindowStore(SegmentedStore):
@@ -41,7 +37,7 @@ class WindowStore(SegmentedStore):
         "_after_key",
         "_before_key",
         "_duplicates",
-        "_family",
+        "_families",
         "_logged_number",
         "_number",
         "_recent_place",
@@ -50,9 +46,11 @@ class WindowStore(SegmentedStore):
         "_size",
     )
 
-    put_in: ClassVar[frozenset[str]] = frozenset({"put", "_put_window", "_add", "_log_update"})
+    put_in: ClassVar[frozenset[str]] = frozenset({"put", "windows_of", "_put_window", "_add", "_log_update"})
+    """Methods whose code compiled tasks put in, instead of calling them."""
+    tries_direct = True
 
-    def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
+    def __init__(self, spec: StoreSpec, ordered: BackendStore, environment: StoreEnvironment) -> None:
         super().__init__(spec, ordered, environment)
         self._size = spec.window_size_ms
         if spec.time_ordered:
@@ -60,8 +58,8 @@ class WindowStore(SegmentedStore):
         self._duplicates = spec.retain_duplicates
         if self._duplicates and isinstance(ordered, OverlayStore):
             ordered.keys_are_new = True  # each has a number of its own
-        self._family: Family | None = None if spec.time_ordered or self.cached else getattr(ordered, "family", None)
-        """Finds the windows of a key without those of others, if the ordered store can."""
+        self._families: Mapping[bytes, Sequence[bytes]] | None = None
+        """Keys of the ordered store by segment and key, from the first time that windows of a key are asked for."""
         self._number = load_number(ordered, _NUMBER, 0)
         """Tells duplicates apart: the number of the last value put, 0 where duplicates are not retained."""
         self._logged_number = load_number(ordered, _LOGGED_NUMBER, 0)
@@ -75,7 +73,14 @@ class WindowStore(SegmentedStore):
 
     def put(self, key: Any, value: Any, start: int, context: RecordContext) -> None:
         """Sets the value of the key in the window that starts then; None deletes it."""
-        self._put_window(self._key(key), self._serialize_value(value), start, context)
+        if key is None:
+            raise self.null("key")
+        try:
+            packed_key = self._serialize_key(key)
+            packed = self._serialize_value(value)
+        except Exception:
+            packed_key, packed = self._key(key), self._packed_value(value)
+        self._put_window(packed_key, packed, start, context)
 
     def fetch_one(self, key: Any, start: int) -> Any:
         """The value of the key in the window that starts then."""
@@ -87,11 +92,35 @@ class WindowStore(SegmentedStore):
 
     def fetch(self, key: Any, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, Any]]:
         """Start and value of the key's windows that start within these times, both included."""
-        packed, earliest, latest = self._key(key), self._earliest(from_ms), min(to_ms, MAX_MILLIS)
-        if self._family is None or reverse:
-            return self._fetch(packed, earliest, latest, reverse)
-        found = self._windows_of(self._family, packed, earliest, latest)
-        return iter(()) if not found else self._read_windows(found)
+        if not reverse:
+            return self.windows_of(key, from_ms, to_ms)
+        return self._fetch(self._key(key), self._earliest(from_ms), min(to_ms, MAX_MILLIS), reverse)
+
+    def windows_of(self, key: Any, earliest: int, latest: int) -> Iterator[tuple[int, Any]]:
+        """What `fetch` finds, the earliest first."""
+        if self._by_time or self._cache is not None:
+            return self._fetch(self._key(key), self._earliest(earliest), min(latest, MAX_MILLIS), False)
+        if key is None:
+            raise self.null("key")
+        try:
+            packed = self._serialize_key(key)
+        except Exception:
+            packed = self._key(key)
+        expired = self._stream_time - self._retention
+        if earliest <= expired:
+            earliest = expired + 1
+        families = self._families
+        if families is None:
+            families = self._families = self._ordered.families(_SUFFIX)
+        found: Sequence[bytes] = ()
+        for first, end, prefix in self._segments.spans:
+            if first <= latest and earliest < end:
+                written = families.get(prefix + packed)
+                if written is not None:
+                    found = written if not found else [*found, *written]
+        if earliest <= self._segments.begun_at:
+            found = self._with_earlier(found, packed, earliest, latest)
+        return self._read_places(found, earliest, latest) if found else _NONE
 
     def fetch_range(
         self, key_from: Any, key_to: Any, from_ms: int, to_ms: int, *, reverse: bool = False
@@ -147,6 +176,9 @@ class WindowStore(SegmentedStore):
             self._add(numbered, start, value, context)
         self._log_update(numbered, value, context)
 
+    def _packed_value(self, value: Any) -> bytes | None:
+        return self._serialize_value(value)
+
     def _place(self, key: bytes, start: int, number: int) -> bytes:
         """The key of the ordered store for a window."""
         if number:
@@ -162,7 +194,15 @@ class WindowStore(SegmentedStore):
         return place
 
     def _add(self, key: bytes, start: int, value: bytes, context: RecordContext) -> None:
-        if self._admit(start, context):
+        segments = self._segments
+        if start > self._stream_time:
+            self._stream_time = start
+        if segments.recent_first <= start < segments.recent_end and self._stream_time < segments.expires_at:
+            if self._by_time:
+                self._write(segments.recent_prefix + key, value)
+            else:
+                self._ordered.put(segments.recent_prefix + key, value)
+        elif self._admit(start, context):
             self._write(self._store_key(key, start), value)
 
     def _fetch(self, key: bytes, earliest: int, latest: int, reverse: bool) -> Iterator[tuple[int, Any]]:
@@ -183,22 +223,25 @@ class WindowStore(SegmentedStore):
                 if earliest <= start <= latest and not self._is_hidden(found, start):
                     yield start, value_of(value)
 
-    def _windows_of(self, family: Family, key: bytes, earliest: int, latest: int) -> list[Entries]:
-        """The entries of the key's windows that start within these times, by segment; nothing where there are none."""
-        found: list[Entries] = []
-        if latest >= earliest:
-            low, high = pack_window_store_key(key, earliest), pack_window_store_key(key, latest, _LAST_NUMBER) + b"\x00"
-            for segment in self._segments.between(earliest, latest):
-                prefix = self._segments.prefix(segment)
-                members = family(prefix + key, _SUFFIX, prefix + low, prefix + high)
-                if members is not None:
-                    found.append(members)
+    def _with_earlier(self, found: Sequence[bytes], key: bytes, earliest: int, latest: int) -> Sequence[bytes]:
+        """Places of the key's windows, with those that were there when the store was opened."""
+        if latest < earliest:
+            return ()
+        low, high = pack_window_store_key(key, earliest), pack_window_store_key(key, latest, _LAST_NUMBER) + b"\x00"
+        length = 8 + len(key) + _SUFFIX
+        in_base = self._ordered.in_base
+        for first, end, prefix in self._segments.spans:
+            if first <= latest and earliest < end and (earlier := in_base(prefix + low, prefix + high)):
+                found = [*found, *(place for place in earlier if len(place) == length and place not in found)]
         return found
 
-    def _read_windows(self, found: list[Entries]) -> Iterator[tuple[int, Any]]:
-        value_of = self._value_of
-        for place, value in chain.from_iterable(found):
-            yield _unpack_time(place, len(place) - _SUFFIX)[0], value_of(value)
+    def _read_places(self, places: Sequence[bytes], earliest: int, latest: int) -> Iterator[tuple[int, Any]]:
+        """Start and value of the windows at these places that start within these times, in order."""
+        get, value_of = self._ordered.get, self._value_of
+        for place in sorted(places):
+            start: int = _unpack_time(place, len(place) - _SUFFIX)[0]
+            if earliest <= start <= latest and (value := get(place)) is not None:
+                yield start, value_of(value)
 
     def _search(self, from_ms: int, to_ms: int, reverse: bool) -> Entries:
         if self._by_time:

@@ -6,10 +6,11 @@ The record at the head of a queue is deserialized and has its time; the others w
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
+from headrace.duration import MAX_MILLIS
 from headrace.errors import StreamsError
 from headrace.record import Headers, RecordContext
 from headrace.serdes.direct import direct_decoder
@@ -74,16 +75,15 @@ class RecordQueue:
 
     __slots__ = (
         "_extractor",
-        "_following",
         "_on_failure",
         "_on_skip",
-        "_place",
         "_wants_record",
         "deserialize_key",
         "deserialize_value",
         "head",
         "head_timestamp",
         "key",
+        "next_offset",
         "node",
         "partition_time",
         "process",
@@ -115,15 +115,14 @@ class RecordQueue:
         self.tries_direct = None not in (direct_decoder(deserialize_key), direct_decoder(deserialize_value))
         """Whether what a record is read with has direct forms, to be tried first."""
         self.waiting: deque[Raw] = deque()
-        self._following: Iterator[Numbered] = iter(())
-        self._place = ("", 0)
-        """The topic and the partition of the records that follow."""
         self.head: RecordContext | None = None
         """The record that is next: its context, and beside it its key and value."""
         self.key: Any = None
         self.value: Any = None
         self.head_timestamp = UNKNOWN
         self.partition_time = UNKNOWN
+        self.next_offset = 0
+        """The offset to go on from, where a run has told a time and was left."""
 
     def __len__(self) -> int:
         return len(self.waiting) + (self.head is not None)
@@ -131,14 +130,8 @@ class RecordQueue:
     def clear(self) -> None:
         """Forgets all records and the time."""
         self.waiting.clear()
-        self._following = iter(())
         self.head = self.key = self.value = None
         self.head_timestamp = self.partition_time = UNKNOWN
-
-    def followed_by(self, topic: str, partition: int, records: Iterator[Numbered]) -> None:
-        """Has records of a partition follow those that wait, to be taken one by one."""
-        self._place = (topic, partition)
-        self._following = records
 
     def advance(self) -> None:
         """Makes the first record that can be used the head; a skipped one stands there if none can."""
@@ -146,15 +139,8 @@ class RecordQueue:
         self.head = None
         self.head_timestamp = UNKNOWN
         skipped: RawRecord | None = None
-        while True:
-            if waiting:
-                topic, partition, offset, timestamp, raw_key, raw_value, headers = waiting.popleft()
-            else:
-                record = next(self._following, None)
-                if record is None:
-                    break
-                topic, partition = self._place
-                offset, timestamp, raw_key, raw_value, headers = record
+        while waiting:
+            topic, partition, offset, timestamp, raw_key, raw_value, headers = waiting.popleft()
             try:
                 key = self.deserialize_key(raw_key)
                 value = self.deserialize_value(raw_value)
@@ -177,16 +163,20 @@ class RecordQueue:
         if skipped is not None:
             self.head = SkippedRecord(UNKNOWN, skipped.headers, skipped.topic, skipped.partition, skipped.offset)
 
-    def run(self, topic: str, partition: int, records: Iterable[Numbered], task: RunningTask) -> None:
-        """Processes the records of one partition, where no other queue has any.
+    def run(self, topic: str, partition: int, records: Iterable[Numbered], task: RunningTask) -> Iterator[int]:
+        """Processes records of one partition, and tells the time of the one that is next before it is processed.
 
-        As at the head of a queue, a record is read and has its time before the one ahead of it is processed.
+        As at the head of a queue, a record is read and has its time before the one ahead of it is processed. Where the
+        last ones could not be used, they are next once more, with no time, as one that stands for them would be.
         """
         group, schedules = task.group, task.stream_schedules
         ahead: Numbered | None = None
         key = value = next_key = next_value = None
         time = timestamp = UNKNOWN
+        skipped: Numbered | None = None
         for record in chain(records, _END):
+            if ahead is not None and time > self.partition_time:
+                self.partition_time = time
             if record is not None:
                 timestamp, raw_key, raw_value = record[1], record[2], record[3]
                 try:
@@ -195,11 +185,13 @@ class RecordQueue:
                 except Exception as error:
                     read = self._read_again(RawRecord(topic, partition, *record), error)
                     if read is None:
+                        skipped = record
                         continue
                     next_key, next_value = read
                 if timestamp < 0 or self._wants_record:
                     timestamp = self._time_of(next_key, next_value, RawRecord(topic, partition, *record))
                     if timestamp < 0:
+                        skipped = record
                         continue
             if ahead is not None:
                 if time > group.stream_time:
@@ -219,8 +211,12 @@ class RecordQueue:
             if record is not None:
                 ahead, time = record, timestamp
                 key, value = next_key, next_value
-                if time > self.partition_time:
-                    self.partition_time = time
+                skipped = None
+                self.next_offset = record[0]
+                yield time
+        if skipped is not None:
+            self.next_offset = skipped[0] + 1
+            yield UNKNOWN
 
     def _read_again(self, raw: RawRecord, error: Exception) -> tuple[Any, Any] | None:
         """Key and value of a record that could not be read directly; None, once that is reported, if not at all."""
@@ -269,52 +265,6 @@ class PartitionGroup:
             queue.advance()
             self.non_empty.offer(queue)
 
-    def feed(self, queue: RecordQueue, topic: str, partition: int, records: Iterable[Numbered]) -> None:
-        """Adds the records of a partition to an empty queue; all but the first are only taken when it is their turn."""
-        following = iter(records)
-        first = next(following, None)
-        if first is not None:
-            self.add(queue, (topic, partition, *first))
-            queue.followed_by(topic, partition, following)
-
-    def run(self, task: RunningTask, unread: Container[str]) -> None:
-        """Processes the records, and punctuates after each: what `take` does, with fewer steps for two queues.
-
-        It stops after the last record of a topic of which more is to come: that may be earlier than what is left.
-        """
-        schedules, non_empty = task.stream_schedules, self.non_empty
-        heap = non_empty.heap
-        stops = False
-        while heap and not stops:
-            queue = heap[0]
-            key, value, context, timestamp = queue.key, queue.value, queue.head, queue.head_timestamp
-            if timestamp > queue.partition_time:
-                queue.partition_time = timestamp
-            if len(heap) > 2:
-                non_empty.poll()
-                queue.advance()
-                if queue.head is not None:
-                    non_empty.offer(queue)
-                else:
-                    stops = context is not None and context.topic in unread
-            else:
-                queue.advance()
-                if queue.head is None:
-                    del heap[0]
-                    stops = context is not None and context.topic in unread
-                elif len(heap) == 2 and queue.head_timestamp >= heap[1].head_timestamp:
-                    heap.reverse()
-            if timestamp > self.stream_time:
-                self.stream_time = timestamp
-            if type(context) is RecordContext:
-                try:
-                    queue.process(key, value, context)
-                except Exception as error:
-                    failure = task.failure(queue.node, context, error)
-                    raise failure from failure.__cause__
-            if schedules:
-                task.punctuate_stream_time()
-
     def take(self) -> tuple[RecordQueue, Any, Any, RecordContext] | None:
         """The next record: its queue, key, value and context."""
         queue = self.non_empty.poll()
@@ -339,6 +289,67 @@ class PartitionGroup:
             queue.clear()
         self.non_empty.clear()
         self.stream_time = UNKNOWN
+
+
+class _Merged:
+    """A run of records among others."""
+
+    __slots__ = ("run", "time", "topic")
+
+    def __init__(self, topic: str, run: Iterator[int], time: int) -> None:
+        self.topic = topic
+        self.run = run
+        self.time = time
+        """That of the record which is next."""
+
+
+def run_merged(runs: Mapping[str, Iterator[int]], unread: Container[str]) -> set[str]:
+    """Goes on with the run whose next record has the least time, as `take` would; the topics that have records left.
+
+    It stops after the last record of a topic of which more is to come: that may be earlier than what is left.
+    """
+    waiting: PriorityQueue[_Merged] = PriorityQueue(_time)
+    stops = False
+    for topic, run in runs.items():
+        time = next(run, None)
+        if time is not None:
+            waiting.offer(_Merged(topic, run, time))
+        elif topic in unread:
+            stops = True
+    heap = waiting.heap
+    while heap and not stops:
+        if len(heap) <= 2:
+            ended = _run_to_an_end(*heap)
+            heap.remove(ended)
+            stops = ended.topic in unread
+            continue
+        first = waiting.poll()
+        assert first is not None
+        time = next(first.run, None)
+        if time is None:
+            stops = first.topic in unread
+        else:
+            first.time = time
+            waiting.offer(first)
+    return {each.topic for each in heap}
+
+
+def _run_to_an_end(one: _Merged, other: _Merged | None = None) -> _Merged:
+    """Goes on with one or two runs, `one` being next, until one of them ends: that one."""
+    while True:
+        latest = MAX_MILLIS if other is None else other.time - 1
+        for time in one.run:
+            if time > latest:
+                break
+        else:
+            return one
+        one.time = time
+        assert other is not None
+        one, other = other, one
+
+
+def _time(merged: _Merged) -> int:
+    return merged.time
 
 
 def _head_timestamp(queue: RecordQueue) -> int:

@@ -7,17 +7,17 @@ from typing import Any
 
 from headrace.config import StreamsConfig
 from headrace.errors import HeadraceError, ProcessingFailed, StoreError
-from headrace.record import Headers, RecordContext
+from headrace.record import RecordContext
 from headrace.state.cache import RecordCache
 from headrace.state.environment import Log, StoreEnvironment
 from headrace.state.open import open_store
-from headrace.state.port import OrderedStore
+from headrace.state.port import BackendStore
 from headrace.task.defaults import DefaultSerdes
-from headrace.task.errors import ErrorDesk, Send
+from headrace.task.errors import ErrorDesk
 from headrace.topology.nodes import Node, ProcessorNode
 from headrace.topology.stores import StoreSpec
 
-OrderedStores = Callable[[StoreSpec], OrderedStore]
+OrderedStores = Callable[[StoreSpec], BackendStore]
 """Gives the place where a store keeps its bytes."""
 
 
@@ -31,15 +31,11 @@ class TaskStores:
         ordered: OrderedStores,
         config: StreamsConfig,
         application_id: str,
-        partition: int,
-        send: Send,
-        clock: Callable[[], int],
+        changelog: Callable[[str], Log],
         errors: ErrorDesk,
     ) -> None:
         self._application_id = application_id
-        self._partition = partition
-        self._send = send
-        self._clock = clock
+        self._changelog = changelog
         self._errors = errors
         cache = RecordCache(config.cache_max_bytes) if config.cache_max_bytes > 0 else None
         serdes = DefaultSerdes(config)
@@ -90,13 +86,7 @@ class TaskStores:
     def _log_of(self, spec: StoreSpec) -> Log | None:
         if spec.is_global or not spec.logging or spec.changelog_topic is not None:
             return None
-        topic = f"{self._application_id}-{spec.name}-changelog"
-        send, partition, clock = self._send, self._partition, self._clock
-
-        def log(key: bytes, value: bytes | None, timestamp: int | None, headers: Headers) -> None:
-            send(topic, key, value, clock() if timestamp is None else timestamp, headers, partition)
-
-        return log
+        return self._changelog(f"{self._application_id}-{spec.name}-changelog")
 
     def _dropped_of(self, name: str) -> Callable[[RecordContext, str], None]:
         return lambda context, reason: self._errors.drop(name, context, reason)

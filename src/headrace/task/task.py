@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from headrace.config import StreamsConfig
@@ -12,14 +12,23 @@ from headrace.errors import HeadraceError, ProcessingFailed, ProductionFailed, S
 from headrace.operators.compiler import compile_operation
 from headrace.operators.operator import Forward, Operator
 from headrace.processor.punctuation import PunctuationType
-from headrace.record import RecordContext
+from headrace.record import Headers, RecordContext
+from headrace.state.environment import Log
 from headrace.task.compiled.nodes import CompiledNodes
 from headrace.task.compiled.setting import Compilation
 from headrace.task.defaults import DefaultSerdes
 from headrace.task.errors import ErrorDesk, Send
 from headrace.task.node_context import NodeContext
 from headrace.task.punctuation import PunctuationQueue, Schedule
-from headrace.task.record_queue import Numbered, PartitionGroup, Raw, RawRecord, RecordQueue, SkippedRecord
+from headrace.task.record_queue import (
+    Numbered,
+    PartitionGroup,
+    Raw,
+    RawRecord,
+    RecordQueue,
+    SkippedRecord,
+    run_merged,
+)
 from headrace.task.sink import make_sink
 from headrace.task.stores import OrderedStores, TaskStores
 from headrace.task.wiring import CalledNodes, Wiring, children_of
@@ -50,10 +59,12 @@ class Task:
         partitions: Callable[[str], int] = lambda topic: 1,
         queue_per_topic: bool = False,
         largest_record: Callable[[str], int] = lambda topic: sys.maxsize,
+        changelog: Callable[[str], Log] | None = None,
         compilation: Compilation | None = None,
     ) -> None:
         """`largest_record` tells how many bytes a record that a sink sends to a topic may have.
 
+        `changelog` gives the function that writes to a changelog; None: one that sends as the sinks do.
         `compilation` is when nodes are put together to as few functions as there can be; None: as the environment says.
         """
         self.application_id = application_id
@@ -76,7 +87,7 @@ class Task:
         self._nodes = {name: node for name, node in topology.nodes.items() if chosen is None or name in chosen}
         self._serdes = DefaultSerdes(config)
         self._stores = TaskStores(
-            topology.stores, self._nodes, ordered, config, application_id, partition, send, clock, self.errors
+            topology.stores, self._nodes, ordered, config, application_id, changelog or self._changelog, self.errors
         )
         self._operators: dict[str, Operator] = {}
         self._contexts: dict[str, NodeContext] = {}
@@ -148,7 +159,8 @@ class Task:
         As adding them, processing one after the other and punctuating would, in less time.
         """
         self.commit_needed = True
-        self._wiring.run(queue)(queue, topic, partition, records, self)
+        for _ in self._wiring.run(queue)(queue, topic, partition, records, self):
+            pass
 
     def process_merged(
         self, partition: int, records: Mapping[str, Iterable[Numbered]], unread: Container[str] = ()
@@ -160,20 +172,14 @@ class Task:
         """
         self.commit_needed = True
         queues: dict[str, RecordQueue] = {}
+        runs: dict[str, Iterator[int]] = {}
         for topic, each in records.items():
             queue = self.queue_of(topic)
             if queue is None:
                 raise StreamsError(f"The task does not read topic {topic}")
             queues[topic] = queue
-            self.group.feed(queue, topic, partition, each)
-        if all(queue.head is not None or topic not in unread for topic, queue in queues.items()):
-            self.group.run(self, unread)
-        # A record that could not be used is done with.
-        return {
-            topic: head.offset + (type(head) is SkippedRecord)
-            for topic, queue in queues.items()
-            if (head := queue.head) is not None
-        }
+            runs[topic] = self._wiring.run(queue)(queue, topic, partition, each, self)
+        return {topic: queues[topic].next_offset for topic in run_merged(runs, unread)}
 
     def update_global(self, queue: RecordQueue, record: Raw) -> None:
         """Brings a record of a global table's topic into its store."""
@@ -370,6 +376,14 @@ class Task:
         sink = make_sink(node, topic, serdes, self._send, self.errors, self._partitions, self._largest_record)
         sink.is_internal = node.topic in self._internal_topics
         return sink
+
+    def _changelog(self, topic: str) -> Log:
+        send, partition, clock = self._send, self.partition, self.clock
+
+        def log(key: bytes, value: bytes | None, timestamp: int | None, headers: Headers) -> None:
+            send(topic, key, value, clock() if timestamp is None else timestamp, headers, partition)
+
+        return log
 
     def topic_name(self, topic: str) -> str:
         """The name of the topic in Kafka: internal ones begin with the application's id."""

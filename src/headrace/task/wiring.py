@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from headrace.operators.operator import Forward, Operator, nowhere
@@ -11,8 +11,8 @@ from headrace.task.errors import ErrorDesk
 from headrace.task.record_queue import RecordQueue
 from headrace.topology.nodes import Node, SinkNode
 
-Run = Callable[..., None]
-"""Takes the records of one partition from end to end: `RecordQueue.run`, or what it was compiled to."""
+Run = Callable[..., Iterator[int]]
+"""Takes the records of one partition one after the other: `RecordQueue.run`, or what it was compiled to."""
 
 
 class Wiring(Protocol):
@@ -27,7 +27,7 @@ class Wiring(Protocol):
         ...
 
     def run(self, queue: RecordQueue) -> Run:
-        """The function that takes the records of one of the source's queues from end to end."""
+        """The function that takes the records of one of the source's queues one after the other."""
         ...
 
 
@@ -49,7 +49,7 @@ class CalledNodes:
         return forward_to_all(self._processes[child] for child in children)
 
     def run(self, queue: RecordQueue) -> Run:
-        """The function that takes the records of one of the source's queues from end to end."""
+        """The function that takes the records of one of the source's queues one after the other."""
         return RecordQueue.run
 
 

@@ -33,17 +33,23 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LmdbStores]:
 @given(
     entries=st.dictionaries(keys, st.binary(max_size=3), max_size=12),
     removed=st.sets(keys, max_size=4),
+    cleared=st.tuples(keys, keys),
     low=st.none() | keys,
     high=st.none() | keys,
 )
 def test_keys_of_any_length_are_found_in_order(
-    stores: LmdbStores, entries: dict[bytes, bytes], removed: set[bytes], low: bytes | None, high: bytes | None
+    stores: LmdbStores,
+    entries: dict[bytes, bytes],
+    removed: set[bytes],
+    cleared: tuple[bytes, bytes],
+    low: bytes | None,
+    high: bytes | None,
 ) -> None:
     with stores.environment.begin(write=True) as transaction:
         stores.clear(transaction)
         stores.apply(transaction, {"one": changes(entries), "other": changes({LONG: b"x", b"": b"y"})})
-        stores.apply(transaction, {"one": changes(dict.fromkeys(removed))})
-    left = {key: value for key, value in entries.items() if key not in removed}
+        stores.apply(transaction, {"one": StoreChanges(dict.fromkeys(removed), cleared=[cleared])})
+    left = {key: value for key, value in entries.items() if key not in removed and not cleared[0] <= key < cleared[1]}
     inside = [(k, v) for k, v in sorted(left.items()) if (low is None or k >= low) and (high is None or k < high)]
     with stores.environment.begin() as transaction:
         reader = stores.reader(transaction, "one")

@@ -13,11 +13,13 @@ import pytest
 from headrace import (
     Consumed,
     Grouped,
+    JoinWindows,
     Processor,
     Produced,
     PunctuationType,
     Record,
     Serdes,
+    StreamJoined,
     StreamsBuilder,
     StreamsConfig,
     Topology,
@@ -44,7 +46,10 @@ class Pair(msgspec.Struct):
 class Run:
     """A task and all that can be seen of it."""
 
-    def __init__(self, topology: Topology, form: Compilation, **config: Any) -> None:
+    def __init__(
+        self, topology: Topology, form: Compilation, *, stores: dict[str, MemoryStore] | None = None, **config: Any
+    ) -> None:
+        kept = {} if stores is None else stores
         self.sent: list[tuple[Any, ...]] = []
         self.asked: list[tuple[Any, ...]] = []
         self.raised: tuple[type[Exception], str] | None = None
@@ -56,7 +61,7 @@ class Run:
             topology,
             StreamsConfig(**settings),
             application_id="app",
-            ordered=lambda spec: MemoryStore(),
+            ordered=lambda spec: kept.setdefault(spec.name, MemoryStore()),
             send=lambda *record: self.sent.append(_without_stack(record)),
             clock=lambda: 0,
             compilation=form,
@@ -403,6 +408,26 @@ def test_a_task_made_again_takes_over_the_code_and_one_of_another_shape_does_not
     assert first.sent == again.sent
     assert [record[2][-1] for record in first.sent] == [2, 2]
     assert [record[2][-1] for record in uncached.sent] == [1, 1, 2, 2]
+
+
+def test_the_code_does_not_depend_on_what_stores_have_in_them() -> None:
+    builder = StreamsBuilder()
+    left, right = builder.stream("in", CONSUMED), builder.stream("other", CONSUMED)
+    windows = JoinWindows.of(timedelta(seconds=5))
+    left.join(right, lambda one, other: one + other, windows, StreamJoined(TEXT, TEXT, TEXT)).to("out", PRODUCED)
+    topology = builder.build()
+    stores: dict[str, MemoryStore] = {}
+
+    def later(time: int) -> Run:
+        run = Run(topology, Compilation.ALWAYS, stores=stores)
+        given: dict[str, list[Numbered]] = {"in": [(0, time, b"k", b"a", ())], "other": [(0, time, b"k", b"b", ())]}
+        run.task.process_merged(0, given)
+        run.task.commit()
+        return run
+
+    first = later(1_000)
+    assert _code(later(500_000)) is _code(first)
+    assert _code(later(900_000)) is _code(first)
 
 
 def _code(run: Run) -> Any:

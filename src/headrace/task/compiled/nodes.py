@@ -84,7 +84,7 @@ class CompiledNodes:
         return found
 
     def run(self, queue: RecordQueue) -> Run:
-        """The function that takes the records of one of the source's queues from end to end."""
+        """The function that takes the records of one of the source's queues one after the other."""
         found = self._runs.get(queue.node)
         if found is None:
             self._queues[queue.node] = queue
