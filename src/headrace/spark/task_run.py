@@ -166,7 +166,7 @@ class TaskRun:
                 task.restore(self._work.state.snapshot)
             self._feed(task, parcels)
             task.punctuate_system_time()
-            task.commit()
+            task.commit(closing=True)
             state = None
             if self._remembers:
                 facts = {name: overlay.facts for name, overlay in overlays.items() if overlay.facts}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from headrace.errors import StoreError
-from headrace.record import NO_HEADERS, Headers, RecordContext, ValueAndTimestamp
+from headrace.record import NO_HEADERS, Headers, RecordContext, ValueAndTimestamp, value_and_timestamp
 from headrace.serdes.forms.timestamped import pack_timestamp
 from headrace.state.environment import StoreEnvironment
 from headrace.state.expiry import ExpiringStore
@@ -218,6 +218,28 @@ class TimestampedKeyValueStore(TimestampedStore, BytesKeyValueStore):
         if self._expiring is not None:
             self.expire()
 
+    def flush_and_forget(self) -> None:
+        """The same, for a store that is closed next: what was held as objects need not pass through the cache."""
+        live, cache, log = self._live, self._cache, self._log
+        if live is not None and cache is not None and not cache.dirty:
+            live.suspend()
+            make, serialize, put = live.form.make, self._serialize_value, self._ordered.put
+            flushed = []
+            for place, (plain, timestamp, before, context) in live.take().items():
+                value = make(plain)
+                packed = serialize(value)
+                assert packed is not None
+                put(place, pack_timestamp(timestamp) + packed)
+                flushed.append((place, value, packed, timestamp, before, context))
+            listener, sends_old, deserialize_key = self._listener, self._send_old, self._deserialize_key
+            for place, value, packed, timestamp, before, context in flushed:
+                if log is not None:
+                    log(place, packed, timestamp, context.headers if self._logs_headers else NO_HEADERS)
+                if listener is not None:
+                    old = self._value_of(before) if sends_old and before is not None else None
+                    listener(deserialize_key(place), value_and_timestamp((value, timestamp)), old, context)
+        self.flush()
+
     def save_facts(self) -> None:
         """Keeps the clock of the time to live."""
         if self._expiring is not None:
@@ -247,7 +269,7 @@ class TimestampedKeyValueStore(TimestampedStore, BytesKeyValueStore):
         return super()._scan(low, high, reverse)
 
     def _read_at(self, place: bytes, start: int) -> bytes | None:
-        return self._current(place)
+        return self._get(place) if self._expiring is None else self._ordered.get(place)
 
     def _write_at(self, place: bytes, start: int, value: bytes | None, context: RecordContext) -> None:
         self._put(place, value, context)

@@ -81,7 +81,8 @@ class OverlayStore:
         """The value of the key."""
         value = self._get_written(key)
         if value is None and key not in self._deleted:
-            return self._get_base(key)
+            seen = self._seen
+            return seen[key] if key in seen else self._get_base(key)
         return value
 
     def delete(self, key: bytes) -> None:
@@ -123,7 +124,11 @@ class OverlayStore:
             return len(self._written)
         added = len(self._written)
         if not self.keys_are_new:
-            added = sum(self._get_base(key) is None for key, _ in self._written.entries())
+            # Most of them were looked for in the base before they were put.
+            seen = self._seen
+            added = sum(
+                (seen[key] if key in seen else self._get_base(key)) is None for key, _ in self._written.entries()
+            )
         removed = sum(self._get_base(key) is not None for key in self._deleted)
         return count - self._cleared_keys + added - removed
 

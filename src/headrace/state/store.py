@@ -86,6 +86,10 @@ class Store:
             self._cache.flush()
         self.save_facts()
 
+    def flush_and_forget(self) -> None:
+        """The same, for a store that is closed next."""
+        self.flush()
+
     def save_facts(self) -> None:
         """Keeps what the store must know when it is opened again, beside its entries."""
 

@@ -51,9 +51,7 @@ class TaskStores:
                 log=self._log_of(spec), cache=None if spec.is_global else cache, dropped=self._dropped_of(name)
             )
             self._stores[name] = open_store(spec, ordered(spec), environment)
-        self._flushes = tuple(
-            (name, store.flush) for name, store in self._stores.items() if not self.specs[name].is_global
-        )
+        self._local = tuple((name, store) for name, store in self._stores.items() if not self.specs[name].is_global)
 
     def __getitem__(self, name: str) -> Any:
         found = self._stores.get(name)
@@ -61,12 +59,15 @@ class TaskStores:
             raise StoreError(f"The task has no store {name}; its stores: {', '.join(self._stores) or 'none'}")
         return found
 
-    def flush(self) -> None:
-        """Lets through what the caches hold back, store by store; an error is raised after the last one."""
+    def flush(self, *, closing: bool = False) -> None:
+        """Lets through what the caches hold back, store by store; an error is raised after the last one.
+
+        `closing` says that the stores are closed next.
+        """
         first: Exception | None = None
-        for name, flush in self._flushes:
+        for name, store in self._local:
             try:
-                flush()
+                store.flush_and_forget() if closing else store.flush()
             except Exception as error:
                 first = first or _flush_error(name, error)
         if first is not None:

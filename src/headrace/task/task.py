@@ -259,11 +259,11 @@ class Task:
 
     # --- commit, state and the end -----------------------------------------------------------------------------
 
-    def commit(self) -> bool:
-        """Flushes the caches; answers whether there was anything to commit."""
+    def commit(self, *, closing: bool = False) -> bool:
+        """Flushes the caches; answers whether there was anything to commit. `closing` says that `close` comes next."""
         needed = self.commit_needed
         if needed:
-            self._stores.flush()
+            self._stores.flush(closing=closing)
         self.commit_needed = self.commit_requested = False
         return needed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -179,6 +180,36 @@ def _run(
     except Exception as error:
         seen.append((type(error), str(error)))
     return [*seen, repr(bench.flushed), bench.log(), sorted(bench.ordered.entries()), bench.cache.estimate]
+
+
+@pytest.mark.parametrize("kind", [StoreKind.TIMESTAMPED_KEY_VALUE, StoreKind.TIMESTAMPED_WINDOW])
+@pytest.mark.parametrize("values", VALUES)
+@pytest.mark.parametrize("send_old", [True, False])
+@settings(max_examples=30, deadline=None)
+@given(taken=steps)
+def test_a_store_that_is_closed_next_lets_the_same_through(
+    kind: StoreKind, values: str, send_old: bool, taken: list[Any]
+) -> None:
+    serde, initial = VALUES[values]
+    windows = {"retention_ms": 100_000, "window_size_ms": 10} if kind is StoreKind.TIMESTAMPED_WINDOW else {}
+    seen = []
+    for flush in ("flush", "flush_and_forget"):
+        kept.clear()
+        bench = Bench(kind, cache=100_000, value=serde, **windows)
+        bench.listen(send_old=send_old)
+        for number, step in enumerate(taken):
+            with contextlib.suppress(Exception):
+                _taken(bench, bool(windows), step, initial, number)
+        failed = None
+        try:
+            getattr(bench.store, flush)()
+        except Exception as error:
+            failed = (type(error), str(error))
+        bench.store.close()
+        assert bench.cache is not None
+        cached = (bench.cache.size, bench.cache.estimate)
+        seen.append((repr(bench.flushed), bench.logged, sorted(bench.ordered.entries()), failed, cached))
+    assert seen[0] == seen[1]
 
 
 def _taken(bench: Bench, windowed: bool, step: Any, initial: Callable[[], Any], number: int) -> Any:

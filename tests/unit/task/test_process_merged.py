@@ -33,7 +33,9 @@ def test_merged_is_one_after_the_other(given_records: dict[str, list[tuple[int, 
     for topic, each in rows.items():
         queue = one_by_one.queue_of(topic)
         assert queue is not None
-        for row in each:
+        # All that is there is in the queue before its first record is looked for, as after a poll of Kafka Streams.
+        queue.waiting.extend((topic, 0, *row) for row in each[:-1])
+        for row in each[-1:]:
             one_by_one.add(queue, (topic, 0, *row))
     while one_by_one.process_one():
         one_by_one.punctuate_stream_time()
