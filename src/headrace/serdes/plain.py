@@ -118,7 +118,7 @@ def json_form(info: msgspec.inspect.Type) -> PlainForm | None:
         kinds = {field.name: kind for field in info.fields if (kind := _kind_of(field.type)) is not None}
         if 0 < len(kinds) == len(info.fields):
             # Braces, and for each field its name in quotes, a colon and a comma.
-            overhead = 2 + sum(6 * len(field.encode_name) + 4 for field in info.fields)
+            overhead = 2 + sum(len(msgspec.json.encode(field.encode_name)) + 2 for field in info.fields)
             return _of_fields(info.cls, kinds, overhead)
     return None
 

@@ -10,7 +10,7 @@ from headrace.errors import ConfigError
 _MOST_RECORDS = 400_000
 MOST_BYTES = 128 << 20
 """How much a batch reads at most: what it holds and what comes of it has to fit into memory."""
-_LONGEST_SECONDS = 4.0
+_LONGEST_SECONDS = 2.5
 _FEWEST_RECORDS = 1_000
 _LIMIT = "maxoffsetspertrigger"
 

@@ -63,10 +63,10 @@ def produce_all(producer: Producer, outputs: Iterable[tuple[str, list[Row]]]) ->
     produce = producer.produce
     for topic, rows in outputs:
         for partition, timestamp, key, value, headers in rows:
+            # librdkafka takes a timestamp of 0 for "now".
+            time, sent = timestamp or 1, list(headers) if headers else None
             while True:
                 try:
-                    # librdkafka takes a timestamp of 0 for "now".
-                    time, sent = timestamp or 1, list(headers) if headers else None
                     produce(topic, value, key, partition, on_delivery, None, time, sent)
                     break
                 except BufferError:

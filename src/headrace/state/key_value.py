@@ -46,9 +46,10 @@ class BytesKeyValueStore(Store):
         cache = self._cache
         if cache is None:
             return self._ordered.get(key)
-        entry = cache.get(key)
-        if entry is not None:
-            return entry[0]
+        if cache.entries:
+            entry = cache.get(key)
+            if entry is not None:
+                return entry[0]
         value = self._ordered.get(key)
         if value is None:
             self._absent = key

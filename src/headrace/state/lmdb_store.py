@@ -9,7 +9,7 @@ from typing import Any
 import lmdb
 
 from headrace.state.changes import Changes
-from headrace.state.odd_keys import LONGEST, OddKeys, is_odd
+from headrace.state.odd_keys import LONGEST, OddKeys
 from headrace.state.overlay import NOTHING, Entry
 
 FACTS = b"facts"
@@ -19,10 +19,11 @@ ODD = b"odd"
 class LmdbReader:
     """The entries of one store in a read transaction."""
 
-    __slots__ = ("_database", "_facts", "_has_odd", "_odd", "_prefix", "_probe", "_transaction")
+    __slots__ = ("_database", "_facts", "_get", "_has_odd", "_odd", "_prefix", "_probe", "_transaction")
 
     def __init__(self, transaction: Any, database: Any, facts: Any, odd: OddKeys, store: str) -> None:
         self._transaction = transaction
+        self._get = transaction.get
         self._database = database
         self._facts = facts
         self._odd = odd
@@ -35,7 +36,7 @@ class LmdbReader:
         """The value of the key."""
         if not 0 < len(key) <= LONGEST:
             return self._odd.get(key)
-        value: bytes | None = self._transaction.get(key, db=self._database)
+        value: bytes | None = self._get(key, None, self._database)
         return value
 
     def range(self, low: bytes | None, high: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
@@ -167,7 +168,7 @@ class LmdbStores:
             # In order, as neighbours are on one page.
             for key in sorted(entries):
                 value = entries[key]
-                if is_odd(key):
+                if not 0 < len(key) <= LONGEST:
                     odd.delete(key) if value is None else odd.put(key, value)
                 elif value is not None:
                     put(key, value)

@@ -21,11 +21,6 @@ _ID = 16
 _SIZE = struct.Struct(">I")
 
 
-def is_odd(key: bytes) -> bool:
-    """Whether LMDB does not take the key."""
-    return not 0 < len(key) <= LONGEST
-
-
 class OddKeys:
     """The entries with odd keys of one store, in a transaction."""
 

@@ -150,11 +150,11 @@ class OverlayStore:
         seen = self._seen
         if key in seen:
             return seen[key]
-        value = seen[key] = None if self._is_cleared(key) else self._base.get(key)
+        value = seen[key] = None if self._cleared and self._is_cleared(key) else self._base.get(key)
         return value
 
     def _is_cleared(self, key: bytes) -> bool:
-        return bool(self._cleared) and any(low <= key < high for low, high in self._cleared)
+        return any(low <= key < high for low, high in self._cleared)
 
     def _merged(self, written: Iterator[Entry], base: Iterator[Entry], reverse: bool) -> Iterator[Entry]:
         """Both in order; of the base only what is not deleted when its turn comes, with what was written meanwhile."""
@@ -171,7 +171,7 @@ class OverlayStore:
             value = self._get_written(key)
             if value is not None:
                 yield key, value
-            elif key not in self._deleted and not self._is_cleared(key):
+            elif key not in self._deleted and not (self._cleared and self._is_cleared(key)):
                 yield entry
         if upper is not None:
             yield upper

@@ -23,7 +23,7 @@ def test_a_batch_has_as_many_records_as_the_last_ones_taught() -> None:
     pace = Pace({})
     assert pace.records == 400_000
     pace.learn(100_000, 10_000_000, 2.0)
-    assert pace.records == 200_000, "as many as four seconds take"
+    assert pace.records == 125_000, "as many as two and a half seconds take"
     pace.learn(100_000, 10_000_000, 0.5)
     assert pace.records == 400_000
     pace.learn(100, 100 * (MOST_BYTES // 10), 0.1)
