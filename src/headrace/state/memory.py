@@ -109,9 +109,10 @@ class MemoryStore:
     def _leave_family(self, families: dict[bytes, list[bytes]], key: bytes) -> None:
         prefix = key[: -self._suffix]
         keys = families[prefix]
-        keys.remove(key)
-        if not keys:
+        if len(keys) == 1:
             del families[prefix]
+        else:
+            keys.remove(key)
 
     def entries(self) -> Iterable[tuple[bytes, bytes]]:
         """All entries, in no order."""

@@ -39,12 +39,14 @@ class SegmentedStore(Store):
             spec.retention_ms,
             default_interval(spec.retention_ms),
             keep=None if cache is None else cache.entries.__contains__,
+            sweeps=cache is None,
             begun_at=self._stream_time,
         )
         self._segments.expire(self._stream_time)
 
     def save_facts(self) -> None:
-        """Keeps the stream time."""
+        """Keeps the stream time, and lets go of what is expired."""
+        self._segments.sweep()
         if self._stream_time != self._saved_stream_time:
             save_number(self._ordered, STREAM_TIME, self._stream_time)
             self._saved_stream_time = self._stream_time
@@ -59,6 +61,7 @@ class SegmentedStore(Store):
 
     def approximate_count(self) -> int:
         """About how many entries there are."""
+        self._segments.sweep()
         entries = len(self._ordered)
         return entries // 2 if self._by_time else entries
 

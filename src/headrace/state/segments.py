@@ -23,17 +23,20 @@ class Segments:
     """Which segments a store has, and which of them are still alive.
 
     Keys begin with 8 bytes: the segment's id, and in its first bit one of two areas.
-    An expired segment is deleted, except for the entries that `keep` speaks for; these are let go one by one.
+    An expired segment is deleted, except for the entries that `keep` speaks for; these are let go one by one. Where
+    nobody looks at a segment that is not alive, `sweep` deletes those expired since it was last called, all at once.
     """
 
     __slots__ = (
         "_area",
+        "_expired",
         "_held",
         "_ids",
         "_interval",
         "_keep",
         "_ordered",
         "_retention",
+        "_sweeps",
         "begun_at",
         "expires_at",
         "recent_end",
@@ -50,6 +53,7 @@ class Segments:
         *,
         second_area: bool = False,
         keep: Callable[[bytes], bool] | None = None,
+        sweeps: bool = False,
         begun_at: int = -1,
     ) -> None:
         self._ordered = ordered
@@ -57,6 +61,9 @@ class Segments:
         self._interval = interval_ms
         self._area = _SECOND_AREA if second_area else 0
         self._keep = keep
+        self._sweeps = sweeps
+        self._expired: tuple[int, int] | None = None
+        """The first segment to be deleted, and the one behind the last."""
         self.begun_at = begun_at
         """The stream time of the store when it was opened: what is later was put since."""
         self._ids = self._existing()
@@ -113,7 +120,9 @@ class Segments:
             return
         expired = self._ids[:alive]
         del self._ids[:alive]
-        if self._keep is None:
+        if self._sweeps:
+            self._expired = (expired[0] if self._expired is None else self._expired[0], oldest)
+        elif self._keep is None:
             self._clear(expired[0], oldest)
         else:
             for segment in expired:
@@ -121,6 +130,12 @@ class Segments:
         self.recent_prefix = b""
         self.recent_end = self.recent_first
         self._changed()
+
+    def sweep(self) -> None:
+        """Deletes the segments that have expired meanwhile."""
+        if self._expired is not None:
+            self._clear(*self._expired)
+            self._expired = None
 
     def hold(self, segment: int) -> None:
         """Has an expired segment exist for an entry that is kept."""

@@ -43,6 +43,7 @@ def test_windows_come_by_segment_start_and_key():
     assert list(store.fetch("a", 0, 6)) == [(5, "1")]
     store.put("d", "1", 4 * MINUTE, at(0))
     assert starts(store.all()) == [("d", 4 * MINUTE)]
+    store.flush()
     assert len(ordered) == 2
 
 
