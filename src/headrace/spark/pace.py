@@ -8,9 +8,13 @@ from typing import Any
 from headrace.errors import ConfigError
 
 _MOST_RECORDS = 400_000
+_FIRST_RECORDS = 100_000
+"""How many records the first batch has, before anything is learnt."""
 MOST_BYTES = 128 << 20
 """How much a batch reads at most: what it holds and what comes of it has to fit into memory."""
-_LONGEST_SECONDS = 2.5
+_LONGEST_SECONDS = 1.0
+"""How long a batch should take: longer ones do not save any more, and what a task keeps in memory no longer fits into
+the processor's cache."""
 _FEWEST_RECORDS = 1_000
 _LIMIT = "maxoffsetspertrigger"
 
@@ -27,7 +31,8 @@ class Pace:
             raise ConfigError(f"spark setting maxOffsetsPerTrigger must be a whole number, not {given!r}") from None
         if self._limit < 1:
             raise ConfigError(f"spark setting maxOffsetsPerTrigger must be at least 1, not {given!r}")
-        self.records = self._limit
+        self._by_time = _FIRST_RECORDS
+        self.records = min(self._limit, self._by_time)
         """How many records the next batch should have at most."""
 
     def slow_down(self) -> None:
@@ -40,5 +45,6 @@ class Pace:
             return
         by_size = max(1, records * MOST_BYTES // max(size, 1))
         # What a small batch takes says little of what a large one would.
-        by_time = self._limit if records < _FEWEST_RECORDS else int(records / max(seconds, 0.001) * _LONGEST_SECONDS)
-        self.records = min(self._limit, by_size, max(by_time, _FEWEST_RECORDS))
+        if records >= _FEWEST_RECORDS:
+            self._by_time = max(int(records / max(seconds, 0.001) * _LONGEST_SECONDS), _FEWEST_RECORDS)
+        self.records = min(self._limit, by_size, self._by_time)

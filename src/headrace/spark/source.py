@@ -241,7 +241,7 @@ class Source:
         for topic, count in by_topic.items():
             group = self._layout.group_of(topic)
             longest[group] = max(count, longest.get(group, 0))
-        allowed = min(1.0, self._pace.records / max(1, sum(longest.values())))
+        allowed = min(1.0, self._pace.records / max(1, sum(by_topic.values())))
         return {
             topic: min(1.0, allowed * longest[self._layout.group_of(topic)] / count)
             for topic, count in by_topic.items()

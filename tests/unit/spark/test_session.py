@@ -21,10 +21,10 @@ def test_lost_records_are_an_error_unless_it_is_said_otherwise() -> None:
 
 def test_a_batch_has_as_many_records_as_the_last_ones_taught() -> None:
     pace = Pace({})
-    assert pace.records == 400_000
+    assert pace.records == 100_000
     pace.learn(100_000, 10_000_000, 2.0)
-    assert pace.records == 125_000, "as many as two and a half seconds take"
-    pace.learn(100_000, 10_000_000, 0.5)
+    assert pace.records == 50_000, "as many as a second takes"
+    pace.learn(100_000, 10_000_000, 0.2)
     assert pace.records == 400_000
     pace.learn(100, 100 * (MOST_BYTES // 10), 0.1)
     assert pace.records == 10, "large records: as many as fit"
