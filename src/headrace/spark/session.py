@@ -33,6 +33,8 @@ def make_context(application_id: str, *, threads: int | None = None, settings: M
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.scheduler.mode": "FIFO",
         "spark.locality.wait": "0",
+        # What a task gives is megabytes: it goes to the driver in one message, not by way of the block manager.
+        "spark.task.maxDirectResultSize": "100m",
         # A stage of which a part is repeated would mix two attempts at a batch: the whole batch is repeated instead.
         "spark.stage.maxConsecutiveAttempts": "1",
         # The work of a batch travels with its function. As a broadcast of PySpark's, each would leave a file behind.

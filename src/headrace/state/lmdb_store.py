@@ -50,6 +50,19 @@ class LmdbReader:
             return entries
         return merge(entries, self._odd.range(low, high, reverse=reverse), reverse=reverse)
 
+    def count(self, low: bytes, high: bytes) -> int:
+        """How many keys there are from `low` to before `high`."""
+        if self._odd.may_exist:
+            return sum(1 for _ in self.range(low, high))
+        count = 0
+        with self._transaction.cursor(db=self._database) as cursor:
+            if cursor.set_range(low) if low else cursor.first():
+                for key in cursor.iternext(values=False):
+                    if key >= high:
+                        break
+                    count += 1
+        return count
+
     def _has_any(self, low: bytes, high: bytes) -> bool:
         if self._probe is None:
             self._probe = self._transaction.cursor(db=self._database)

@@ -85,6 +85,11 @@ class MemoryStore:
         self._readers += 1
         return self._read(keys, range(end - 1, start - 1, -1) if reverse else range(start, end))
 
+    def count(self, low: bytes, high: bytes) -> int:
+        """How many keys there are from `low` to before `high`."""
+        keys = self._settled()
+        return max(0, bisect_left(keys, high, self._first) - bisect_left(keys, low, self._first))
+
     def copy(self) -> MemoryStore:
         """A store of its own with the same entries and facts."""
         copy = MemoryStore()

@@ -25,6 +25,10 @@ class OrderedReader(Protocol):
         """The entries from `low` to before `high`."""
         ...
 
+    def count(self, low: bytes, high: bytes) -> int:
+        """How many keys there are from `low` to before `high`."""
+        ...
+
     def meta_get(self, name: str) -> bytes | None:
         """A fact kept beside the entries."""
         ...
@@ -94,7 +98,10 @@ class OverlayStore:
     def clear(self, low: bytes, high: bytes) -> None:
         """Removes all keys from `low` to before `high`."""
         self._written.clear(low, high)
-        hidden = sum(not self._is_cleared(key) for key, _ in self._base.range(low, high))
+        if self._cleared:
+            hidden = sum(not self._is_cleared(key) for key, _ in self._base.range(low, high))
+        else:
+            hidden = self._base.count(low, high)
         if hidden:
             self._cleared_keys += hidden
             self._cleared.append((low, high))

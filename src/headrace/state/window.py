@@ -120,7 +120,7 @@ class WindowStore(SegmentedStore):
                     found = written if not found else [*found, *written]
         if earliest <= self._segments.begun_at:
             found = self._with_earlier(found, packed, earliest, latest)
-        return self._read_places(found, earliest, latest) if found else _NONE
+        return self._read_places(sorted(found), earliest, latest) if found else _NONE
 
     def fetch_range(
         self, key_from: Any, key_to: Any, from_ms: int, to_ms: int, *, reverse: bool = False
@@ -235,10 +235,10 @@ class WindowStore(SegmentedStore):
                 found = [*found, *(place for place in earlier if len(place) == length and place not in found)]
         return found
 
-    def _read_places(self, places: Sequence[bytes], earliest: int, latest: int) -> Iterator[tuple[int, Any]]:
-        """Start and value of the windows at these places that start within these times, in order."""
+    def _read_places(self, places: list[bytes], earliest: int, latest: int) -> Iterator[tuple[int, Any]]:
+        """Start and value of the windows at these places that start within these times."""
         get, value_of = self._ordered.get, self._value_of
-        for place in sorted(places):
+        for place in places:
             start: int = _unpack_time(place, len(place) - _SUFFIX)[0]
             if earliest <= start <= latest and (value := get(place)) is not None:
                 yield start, value_of(value)

@@ -56,6 +56,8 @@ def test_keys_of_any_length_are_found_in_order(
         assert list(reader.range(low, high)) == inside
         assert list(reader.range(low, high, reverse=True)) == inside[::-1]
         assert len(reader) == len(left)
+        if low is not None and high is not None:
+            assert reader.count(low, high) == len(inside)
         assert {key: reader.get(key) for key in (*entries, *removed)} == {
             key: left.get(key) for key in (*entries, *removed)
         }

@@ -135,6 +135,17 @@ def test_duplicates_are_retained_and_numbered_on_across_a_restart():
     ]
 
 
+def test_what_is_put_while_windows_are_read_is_not_among_them():
+    store = windows(retain_duplicates=True).store
+    store.put("a", "1", 5, at(5))
+    seen = []
+    for start, value in store.fetch("a", 0, 100):
+        seen.append((start, value))
+        store.put("a", "2", start + 1, at(6))
+    assert seen == [(5, "1")]
+    assert list(store.fetch("a", 0, 100)) == [(5, "1"), (6, "2")]
+
+
 def test_stream_time_and_segments_are_found_again():
     bench = windows()
     bench.store.put("a", "1", 1, at(0))
