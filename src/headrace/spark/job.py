@@ -16,13 +16,14 @@ from pyspark import RDD, Broadcast, SparkContext, cloudpickle
 
 from headrace.errors import WorkerLost
 from headrace.spark.failures import is_lost_worker
-from headrace.spark.jvm import collect, remember_classes
+from headrace.spark.jvm import collect, forget_deleted_files, remember_classes
 from headrace.spark.parcels import Parcel
 from headrace.spark.worker import Batch, Program, Work, run_all_stages, run_first_stage, run_later_stage, stage_of
 from headrace.spark.working_copy import StaleCopyError
 
 logger = logging.getLogger(__name__)
 
+_BATCHES_BETWEEN_CLEANING = 1_000
 _ATTEMPTS = 4
 _FIRST_PAUSE = 0.5
 
@@ -52,6 +53,8 @@ class BatchJobs:
     def run(self, batch: Batch, works: Sequence[Work], description: str) -> list[Parcel]:
         """What the tasks give; where a worker died on the way they are run again, some times."""
         self._context.setJobGroup(self._group, description)
+        if batch.number % _BATCHES_BETWEEN_CLEANING == 0:
+            forget_deleted_files(self._context)
         for attempt in range(1, _ATTEMPTS):
             try:
                 return self._run(batch, works)
