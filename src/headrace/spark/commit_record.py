@@ -7,6 +7,7 @@ the only thing that says what was committed: group offsets are written for Kafka
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -24,6 +25,8 @@ KEY = b"commit"
 """The key of every commit record: compaction keeps the last one."""
 NOTHING = ""
 """The version of a task that has never run."""
+_COMPRESSED_FROM = 100_000
+_COMPRESSION_LEVEL = 1
 _FIRST_LOOK = 16
 """How many of the last offsets are read first; most commits take two, the record and the transaction's marker."""
 _SILENCE_SECONDS = 45.0
@@ -66,8 +69,9 @@ class CommitRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         return {(topic, number): offset for topic, by in self.offsets.items() for number, offset in by.items()}
 
     def pack(self) -> bytes:
-        """The record's value."""
-        return msgspec.json.encode(self)
+        """The record's value: JSON, compressed where there is much of it, as Kafka takes no more than a megabyte."""
+        packed = msgspec.json.encode(self)
+        return packed if len(packed) < _COMPRESSED_FROM else zlib.compress(packed, _COMPRESSION_LEVEL)
 
 
 def last_commit(settings: ClientSettings, application_id: str, patience: float = 0.0) -> CommitRecord | None:
@@ -97,7 +101,7 @@ def last_commit(settings: ClientSettings, application_id: str, patience: float =
             start = max(beginning, end - look)
             found = _last_record(consumer, TopicPartition(topic, 0, start), end)
             if found is not None or start == beginning:
-                return None if found is None else _unpacked(found, topic)
+                return None if found is None else unpack_commit(found, topic)
             look *= 16
     except KafkaException as error:
         if is_away(error):
@@ -132,10 +136,12 @@ def _last_record(consumer: Consumer, start: TopicPartition, end: int) -> bytes |
     raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
 
-def _unpacked(value: bytes, topic: str) -> CommitRecord:
+def unpack_commit(value: bytes, topic: str) -> CommitRecord:
+    """The record of a value."""
     try:
-        return msgspec.json.decode(value, type=CommitRecord)
-    except msgspec.MsgspecError as error:
+        is_json = value.startswith(b"{")
+        return msgspec.json.decode(value if is_json else zlib.decompress(value), type=CommitRecord)
+    except (msgspec.MsgspecError, zlib.error) as error:
         raise EnvironmentFailed(
             f"The last record of topic {topic} is not a commit record of this version of Headrace: {error}. Start the "
             "application with the version that wrote it, or start over with: headrace reset"

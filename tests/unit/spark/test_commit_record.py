@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from headrace.errors import TopologyError
-from headrace.spark.commit_record import NEVER_RUN, CommitRecord, TaskState, check_topology
+from headrace.errors import EnvironmentFailed, TopologyError
+from headrace.spark.commit_record import NEVER_RUN, CommitRecord, TaskState, check_topology, unpack_commit
 from headrace.spark.fingerprint import Fingerprint
 
 TOPOLOGY = Fingerprint({"counts": "timestamped key-value"}, {"counts": 0}, {"0": 2})
@@ -26,6 +29,22 @@ RECORD = CommitRecord(
 
 def test_a_record_is_read_as_it_was_written() -> None:
     assert msgspec.json.decode(RECORD.pack(), type=CommitRecord) == RECORD
+    assert unpack_commit(RECORD.pack(), "app-commits") == RECORD
+
+
+def test_the_record_of_thousands_of_tasks_is_one_that_kafka_takes() -> None:
+    state = RECORD.tasks["0_0"]
+    tasks = {f"{group}_{task}": replace(state, version=uuid4().hex[:16]) for group in range(5) for task in range(2_000)}
+    record = replace(RECORD, tasks=tasks)
+    packed = record.pack()
+    assert len(packed) < 1_000_000 < len(msgspec.json.encode(record))
+    assert unpack_commit(packed, "app-commits") == record
+
+
+@pytest.mark.parametrize("value", [b"{}", b"", b"x\x9cdamaged", b"null"])
+def test_what_is_no_commit_record_is_refused(value: bytes) -> None:
+    with pytest.raises(EnvironmentFailed, match="is not a commit record of this version"):
+        unpack_commit(value, "app-commits")
 
 
 def test_what_a_task_does_not_remember_takes_no_room() -> None:
