@@ -18,7 +18,7 @@ librdkafka = logging.getLogger("headrace.librdkafka")
 
 _AT_ONCE = 200
 """How many records are taken from the consumer at once: so few that they stay in the processor's cache."""
-_AHEAD = 5_000
+_AHEAD = 2_000
 """While fewer records than this wait, the consumer asks Kafka for more; what is beyond a range is thrown away."""
 _POLL_SECONDS = 1.0
 _SILENCE_SECONDS = 15.0
