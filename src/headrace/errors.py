@@ -120,6 +120,10 @@ class EnvironmentFailed(HeadraceError):
     """Something Headrace needs on the machine is missing or too old."""
 
 
+class SparkEnded(EnvironmentFailed):
+    """The SparkContext that the application was given has ended: to start again is of no use."""
+
+
 class KafkaAway(EnvironmentFailed):
     """Kafka does not answer at this moment; it may do so again."""
 

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.config import StreamsConfig
-from headrace.errors import EnvironmentFailed, FencedError, KafkaAway, StreamsError
+from headrace.errors import EnvironmentFailed, FencedError, KafkaAway, SparkEnded, StreamsError
 from headrace.responses import REPLACE_THREAD, SHUTDOWN_CLIENT, ExceptionResponse
 from headrace.topology import Topology
 
@@ -129,7 +129,7 @@ class Pipeline:
             else:
                 response = self._listener.on_failure(error)
                 # Who is fenced must not come back: the two would take over from each other for ever.
-                if response is not REPLACE_THREAD or isinstance(error, FencedError):
+                if response is not REPLACE_THREAD or isinstance(error, FencedError | SparkEnded):
                     self._listener.on_end(error, response)
                     break
                 logger.warning("The pipeline failed and is started again: %s", error)

@@ -1,7 +1,7 @@
 """An application in a process of its own: `python -m tests.spark.counting_application SETTINGS`.
 
-SETTINGS is JSON: servers, state_dir and application_id; with goes_on, what fails is started again. At each line of
-standard input it processes all there is.
+SETTINGS is JSON: servers, state_dir and application_id; with goes_on, what fails is started again, and with
+brings_spark, the context is the program's own. At each line of standard input it processes all there is.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import sys
 
 from headrace import REPLACE_THREAD, Consumed, Produced, Serdes, Streams, StreamsBuilder, StreamsConfig, Topology
+from headrace.spark.session import make_context
 
 
 def topology(application_id: str) -> Topology:
@@ -30,6 +31,8 @@ def main() -> None:
         num_stream_threads=2,
         cache_max_bytes=0,
     )
+    if settings.get("brings_spark"):
+        make_context("mine", settings={})
     application = Streams(topology(settings["application_id"]), config)
     if settings.get("goes_on"):
         application.set_uncaught_exception_handler(lambda error: REPLACE_THREAD)

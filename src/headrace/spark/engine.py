@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 
 from headrace.config import EXACTLY_ONCE_V2, StreamsConfig
-from headrace.errors import ConfigError, EnvironmentFailed, HeadraceError
+from headrace.errors import ConfigError, EnvironmentFailed, HeadraceError, SparkEnded
 from headrace.kafka.absence import await_kafka
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.internal_topics import make_topics, plan_topics
@@ -194,19 +194,20 @@ class Engine:
         if not self._loop.may_have_made(last_commit(self._settings, self._application_id)):
             raise taken_over(self._application_id)
         self._pace.slow_down()
-        if self._owns_context and self._has_lost_spark():
+        if self._has_lost_spark():
+            assert self._context is not None
             logger.warning("Spark's JVM has died; a new one is started")
+            forget(self._context)
             self._context, self._jobs, self._is_warm = None, None, False
             self._prepare()
         self._begin()
 
     def _has_lost_spark(self) -> bool:
-        """Whether the JVM has died; what is left of the context is let go of then."""
+        """Whether the JVM has died, or the user has stopped the context."""
         assert self._context is not None
         try:
             return not self._context.defaultParallelism
-        except _NO_JVM:
-            forget(self._context)
+        except (*_NO_JVM, AttributeError):
             return True
 
     def _begin(self) -> None:
@@ -234,6 +235,13 @@ class Engine:
 
     def cause_of(self, error: Exception) -> Exception:
         """The error that a user can do something about."""
+        if self._context is not None and not self._owns_context and self._has_lost_spark():
+            ended = SparkEnded(
+                "The SparkContext that the application was given has ended, so the application cannot go on. Nothing "
+                "that was committed is lost: start the application again with a new context."
+            )
+            ended.__cause__ = error
+            return ended
         return cause_of(error, self._state_dir)
 
     def await_kafka(self, given_up: Callable[[], bool]) -> bool:
