@@ -15,7 +15,7 @@ from tests.instances.processes import Process, slowness, wait_until
 pytestmark = pytest.mark.acceptance
 
 _ANSWERED_AGAIN_SECONDS = 10.0
-_PIPELINE_AGAIN_SECONDS = 30.0
+_PIPELINE_AGAIN_SECONDS = 10.0
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _READY_SECONDS = 60.0
-_SETTLE_SECONDS = 15.0
+_SETTLE_SECONDS = 5.0
 _TAKE_BACK_SECONDS = 15.0  # an instance that another one has taken for dead knows it by then
 
 
