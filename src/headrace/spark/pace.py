@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.errors import ConfigError
 
-_MOST_RECORDS = 400_000
+_MOST_RECORDS = 1_000_000
 _FIRST_RECORDS = 100_000
 """How many records the first batch has, before anything is learnt."""
 MOST_BYTES = 128 << 20

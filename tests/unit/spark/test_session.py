@@ -25,11 +25,11 @@ def test_a_batch_has_as_many_records_as_the_last_ones_taught() -> None:
     pace.learn(100_000, 10_000_000, 2.0)
     assert pace.records == 50_000, "as many as a second takes"
     pace.learn(100_000, 10_000_000, 0.2)
-    assert pace.records == 400_000
+    assert pace.records == 500_000
     pace.learn(100, 100 * (MOST_BYTES // 10), 0.1)
     assert pace.records == 10, "large records: as many as fit"
     pace.learn(8, 800, 30.0)
-    assert pace.records == 400_000, "what a small batch takes says nothing of a large one"
+    assert pace.records == 500_000, "what a small batch takes says nothing of a large one"
 
 
 def test_the_users_limit_is_kept() -> None:
