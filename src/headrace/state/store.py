@@ -86,6 +86,13 @@ class Store:
             self._cache.flush()
         self.save_facts()
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether there is anything that a flush would let through."""
+        return (self._cache is not None and bool(self._cache.dirty)) or (
+            self._live is not None and bool(self._live.held)
+        )
+
     def flush_and_forget(self) -> None:
         """The same, for a store that is closed next."""
         self.flush()

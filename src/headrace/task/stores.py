@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from headrace.config import StreamsConfig
@@ -16,6 +16,9 @@ from headrace.task.defaults import DefaultSerdes
 from headrace.task.errors import ErrorDesk
 from headrace.topology.nodes import Node, ProcessorNode
 from headrace.topology.stores import StoreSpec
+
+_MOST_FLUSHES = 1_000
+"""How often a task flushes for what processors have put while it flushed."""
 
 OrderedStores = Callable[[StoreSpec], BackendStore]
 """Gives the place where a store keeps its bytes."""
@@ -62,10 +65,26 @@ class TaskStores:
     def flush(self, *, closing: bool = False) -> None:
         """Lets through what the caches hold back, store by store; an error is raised after the last one.
 
-        `closing` says that the stores are closed next.
+        `closing` says that the stores are closed next: there is no later flush for what is put meanwhile.
         """
+        self._flush(self._local, closing)
+        if not closing:
+            return
+        for _ in range(_MOST_FLUSHES):
+            held = [(name, store) for name, store in self._local if store.holds_back]
+            if not held:
+                return
+            self._flush(held, closing)
+        names = ", ".join(name for name, _ in held)
+        raise StoreError(
+            f"Whenever results are passed on at a commit, more is put into store {names}, and that for ever: a "
+            "processor changes the store that its own input comes from"
+        )
+
+    @staticmethod
+    def _flush(stores: Iterable[tuple[str, Any]], closing: bool) -> None:
         first: Exception | None = None
-        for name, store in self._local:
+        for name, store in stores:
             try:
                 store.flush_and_forget() if closing else store.flush()
             except Exception as error:

@@ -3,7 +3,22 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from headrace import Consumed, Grouped, Produced, Serdes, StreamsBuilder, StreamsConfig, Topology
+import pytest
+
+from headrace import (
+    Consumed,
+    Grouped,
+    Processor,
+    ProcessorContext,
+    Produced,
+    Record,
+    Serdes,
+    StreamsBuilder,
+    StreamsConfig,
+    Topology,
+    ValueAndTimestamp,
+)
+from headrace.errors import StoreError
 from headrace.operators.compiler import OPERATORS
 from headrace.record import NO_HEADERS
 from headrace.state.memory import MemoryStore
@@ -111,3 +126,49 @@ def test_topics_of_a_pattern_share_a_queue_or_have_one_each() -> None:
     a, b = after.queue_of("in-a"), after.queue_of("in-b")
     assert a is not None and b is not None
     assert (a.partition_time, b.partition_time) == (50, -1)
+
+
+class Copier(Processor):
+    """Puts each count of the first key under the second one, into the store that the counts come from."""
+
+    def init(self, ctx: ProcessorContext) -> None:
+        super().init(ctx)
+        self.counts = ctx.state_store("n")
+
+    def process(self, record: Record) -> None:
+        if record.key == "first":
+            self.counts.put("second", ValueAndTimestamp(record.value, record.timestamp))
+
+
+def test_what_is_put_while_a_task_flushes_for_the_last_time_is_logged_too() -> None:
+    b = StreamsBuilder()
+    other = b.stream("other", Consumed(key=STRING, value=STRING)).group_by_key().count("n")
+    counts = b.stream("in", Consumed(key=STRING, value=STRING)).group_by_key().count("m")
+    counts.to_stream().process(Copier, stores=("n",))
+    other.to_stream().to("out", Produced(key=STRING, value=Serdes.long()))
+    running = Running(b.build())
+    running.pipe("in", "first", "x", 5)
+    running.task.commit(closing=True)
+    logged = [(record[0], record[1]) for record in running.sent]
+    assert logged == [("app-m-changelog", b"first"), ("app-n-changelog", b"second"), ("out", b"second")]
+
+
+class Endless(Processor):
+    """Puts a greater count whenever it gets one."""
+
+    def init(self, ctx: ProcessorContext) -> None:
+        super().init(ctx)
+        self.counts = ctx.state_store("n")
+
+    def process(self, record: Record) -> None:
+        self.counts.put(record.key, ValueAndTimestamp(record.value + 1, record.timestamp))
+
+
+def test_a_store_that_fills_itself_for_ever_is_an_error() -> None:
+    b = StreamsBuilder()
+    counts = b.stream("in", Consumed(key=STRING, value=STRING)).group_by_key().count("n")
+    counts.to_stream().process(Endless, stores=("n",))
+    running = Running(b.build())
+    running.pipe("in", "first", "x", 5)
+    with pytest.raises(StoreError, match="is put into store n"):
+        running.task.commit(closing=True)
