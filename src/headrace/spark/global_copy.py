@@ -77,7 +77,12 @@ class GlobalCopy:
             with environment.begin(write=True) as transaction:
                 self._catch_up(transaction, ends, clock, reader)
         with environment.begin() as transaction:
-            yield {name: OverlayStore(self._stores.reader(transaction, name)) for name in self._names}
+            overlays = {name: OverlayStore(self._stores.reader(transaction, name)) for name in self._names}
+            try:
+                yield overlays
+            finally:
+                for overlay in overlays.values():
+                    overlay.release()
 
     def _behind(self, state: _State | None, ends: Mapping[tuple[str, int], int], clock: int) -> bool:
         if state is None or clock - state.caught_up > _LONGEST_ABSENCE_MS / 2:

@@ -44,7 +44,7 @@ class Pace:
         if not records:
             return
         by_size = max(1, records * MOST_BYTES // max(size, 1))
-        # What a small batch takes says little of what a large one would.
-        if records >= _FEWEST_RECORDS:
+        # What a small batch takes says little of what a large one would, unless no more was allowed.
+        if records >= min(_FEWEST_RECORDS, self._by_time // 2):
             self._by_time = max(int(records / max(seconds, 0.001) * _LONGEST_SECONDS), _FEWEST_RECORDS)
         self.records = min(self._limit, by_size, self._by_time)

@@ -76,9 +76,9 @@ class WorkingCopy:
             if current == version:
                 return False
             held = self._held(transaction, version)
-            continues = held is not None and held.before == current
-            if held is not None and continues:
-                self._stores.apply(transaction, self._known(unpack_changes(held.changes)))
+            following = self._known(held.changes) if held is not None and held.before == current else None
+            if following is not None:
+                self._stores.apply(transaction, following)
             else:
                 read = None if version == NOTHING else catch_up(current)
                 if read is None:
@@ -88,7 +88,7 @@ class WorkingCopy:
                     self._stores.apply(transaction, changes)
             self._stores.drop_facts(transaction, _HELD)
             self._stores.put_fact(transaction, _VERSION, version.encode())
-            return not continues and version != NOTHING
+            return following is None and version != NOTHING
 
     @contextmanager
     def read(self, facts: Mapping[str, Mapping[str, bytes]]) -> Iterator[dict[str, OverlayStore]]:
@@ -99,7 +99,11 @@ class WorkingCopy:
                 name: OverlayStore(self._stores.reader(transaction, name), dict(facts.get(name, {})))
                 for name in self._names
             }
-            yield self._overlays
+            try:
+                yield self._overlays
+            finally:
+                for overlay in self._overlays.values():
+                    overlay.release()
 
     def changes(self) -> bytes:
         """The entries that were changed since `read`."""
@@ -128,6 +132,10 @@ class WorkingCopy:
         packed = self._stores.fact(transaction, _HELD + token.encode())
         return None if packed is None else msgspec.msgpack.decode(packed, type=_Held)
 
-    def _known(self, changes: Changes) -> Changes:
-        """The changes of the stores that the topology still has."""
+    def _known(self, packed: bytes) -> Changes | None:
+        """The changes of the stores that the topology still has; None where another version of Headrace packed them."""
+        try:
+            changes = unpack_changes(packed)
+        except msgspec.MsgspecError:
+            return None
         return {store: change for store, change in changes.items() if store in self._names}

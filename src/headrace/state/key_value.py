@@ -232,6 +232,9 @@ class TimestampedKeyValueStore(TimestampedStore, BytesKeyValueStore):
                 assert packed is not None
                 put(place, pack_timestamp(timestamp) + packed)
                 flushed.append((place, value, packed, timestamp, before, context))
+            # What it remembers are the values before, and who listens may ask for those of now.
+            cache.clear()
+            self._absent = None
             listener, sends_old, deserialize_key = self._listener, self._send_old, self._deserialize_key
             for place, value, packed, timestamp, before, context in flushed:
                 if log is not None:

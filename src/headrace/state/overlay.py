@@ -75,6 +75,11 @@ class OverlayStore:
         self.facts: dict[str, bytes] = {} if facts is None else facts
         """The facts that were put or given."""
 
+    def release(self) -> None:
+        """Lets go of the base, which is closed: a reader of LMDB counts as one until nothing refers to it."""
+        self._base = MemoryStore()
+        self._base_fact = _no_fact
+
     def changes(self) -> StoreChanges:
         """Every key that was written or deleted, with its value, and what was cleared; without the facts."""
         entries: dict[bytes, bytes | None] = dict(self._written.entries())

@@ -109,6 +109,10 @@ class WindowStore(SegmentedStore):
         expired = self._stream_time - self._retention
         if earliest <= expired:
             earliest = expired + 1
+        if earliest < 0:
+            earliest = 0
+        if latest > MAX_MILLIS:
+            latest = MAX_MILLIS
         families = self._families
         if families is None:
             families = self._families = self._ordered.families(_SUFFIX)

@@ -32,6 +32,17 @@ def test_a_batch_has_as_many_records_as_the_last_ones_taught() -> None:
     assert pace.records == 500_000, "what a small batch takes says nothing of a large one"
 
 
+@pytest.mark.parametrize("partitions", [1, 3, 64, 600])
+def test_batches_grow_again_after_a_slow_one(partitions: int) -> None:
+    pace = Pace({})
+    pace.learn(50_000, 10_000_000, 60.0)
+    assert pace.records == 1_000
+    for _ in range(20):
+        records = partitions * max(1, pace.records // partitions)
+        pace.learn(records, records * 200, records / 200_000)
+    assert pace.records == 200_000
+
+
 def test_the_users_limit_is_kept() -> None:
     pace = Pace({"maxOffsetsPerTrigger": "15"})
     assert pace.records == 15

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from headrace.spark.commit_record import NOTHING
@@ -52,6 +53,23 @@ def test_what_is_held_counts_when_it_was_committed(copy: WorkingCopy) -> None:
     copy.hold("v2", "v1", pack(a=None))
     assert not copy.bring_to("v2", never)
     assert content(copy) == {b"b": b"1"}
+
+
+def test_what_another_version_of_headrace_holds_is_read_from_the_changelogs(copy: WorkingCopy) -> None:
+    copy.bring_to(NOTHING, never)
+    copy.hold("v1", NOTHING, msgspec.msgpack.encode([("store", [b"a"], [b"1"], {})]))
+    assert copy.bring_to("v1", from_changelog)
+    assert content(copy) == {b"a": b"logged later", b"b": b"logged"}
+
+
+def test_a_copy_that_was_read_does_not_keep_readers_of_lmdb(copy: WorkingCopy) -> None:
+    copy.bring_to(NOTHING, never)
+    overlays = []
+    for _ in range(200):
+        with copy.read({}) as read:
+            overlays.append(read["store"])
+            assert read["store"].get(b"a") is None
+    assert copy._stores.environment.info()["num_readers"] <= 2
 
 
 def test_what_a_failed_attempt_holds_does_not_count(copy: WorkingCopy) -> None:

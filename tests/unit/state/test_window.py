@@ -4,6 +4,9 @@ import pytest
 
 from headrace.record import ValueAndTimestamp
 from headrace.serdes.forms.window_key import pack_window_store_key
+from headrace.state.environment import StoreEnvironment
+from headrace.state.open import open_store
+from headrace.state.overlay import OverlayStore
 from headrace.topology.stores import StoreKind
 from headrace.windowed import Window, Windowed
 from tests.unit.state.support import CACHE, Bench, at
@@ -133,6 +136,16 @@ def test_duplicates_are_retained_and_numbered_on_across_a_restart():
         (pack_window_store_key(b"a", 5, 2), None, 6),
         (pack_window_store_key(b"a", 5, 3), b"1", 7),
     ]
+
+
+def test_times_before_the_first_and_after_the_last_are_as_good_as_these():
+    bench = windows(retention_ms=10 * MINUTE)
+    bench.store.put("a", "1", 5, at(5))
+    bench.store.flush()
+    store = open_store(bench.spec, OverlayStore(bench.ordered), StoreEnvironment())
+    assert list(store.fetch("a", -7, 2**64)) == [(5, "1")]
+    assert list(store.fetch("a", -7, 2**64, reverse=True)) == [(5, "1")]
+    assert list(store.fetch("a", 7, 5)) == []
 
 
 def test_what_is_put_while_windows_are_read_is_not_among_them():

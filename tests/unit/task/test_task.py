@@ -172,3 +172,27 @@ def test_a_store_that_fills_itself_for_ever_is_an_error() -> None:
     running.pipe("in", "first", "x", 5)
     with pytest.raises(StoreError, match="is put into store n"):
         running.task.commit(closing=True)
+
+
+def test_the_last_flush_shows_other_tables_the_new_values() -> None:
+    b = StreamsBuilder()
+    consumed = Consumed(key=STRING, value=STRING)
+    one = b.stream("a", consumed).group_by_key().count("one")
+    other = b.stream("b", consumed).group_by_key().count("other")
+    one.join(other, lambda left, right: f"{left} {right}").to_stream().to("out", Produced(key=STRING, value=STRING))
+    topology = b.build()
+    stores: dict[str, MemoryStore] = {}
+    sent: list[tuple[Any, ...]] = []
+    for number in range(2):
+        task = Task(
+            topology,
+            StreamsConfig(),
+            application_id="app",
+            ordered=lambda spec: stores.setdefault(spec.name, MemoryStore()),
+            send=lambda *record: sent.append(record),
+            clock=lambda: 99,
+        )
+        task.process_merged(0, {topic: [(number, number, b"k", b"v", NO_HEADERS)] for topic in ("a", "b")})
+        task.commit(closing=True)
+        task.close()
+    assert [record[2] for record in sent if record[0] == "out"][-1] == b"2 2"
