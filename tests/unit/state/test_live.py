@@ -267,3 +267,20 @@ def test_a_read_sees_what_is_held_and_values_are_bytes_until_the_next_flush():
     bench.store.flush()
     add()
     assert bench.store._live.held
+
+
+@pytest.mark.parametrize("flush", ["flush", "flush_and_forget"])
+def test_who_is_told_of_a_value_may_delete_it(flush: str) -> None:
+    bench = Bench(StoreKind.TIMESTAMPED_KEY_VALUE, cache=100_000, key=Serdes.bytes(), value=Serdes.long())
+    store = bench.store
+
+    def delete(key: bytes, new: Any, old: Any, context: RecordContext) -> None:
+        if new is not None:
+            store.delete(key, context)
+
+    store.on_flush(delete, True)
+    store.revise(b"a", 1, RecordContext(0, (), "t"), lambda: 0, lambda key, value, old: old + value)
+    getattr(store, flush)()
+    store.flush()
+    assert bench.log() == [(b"a", b"\x00" * 7 + b"\x01", 0), (b"a", None, 0)]
+    assert list(store.all()) == []
