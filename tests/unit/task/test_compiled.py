@@ -410,6 +410,19 @@ def test_a_task_made_again_takes_over_the_code_and_one_of_another_shape_does_not
     assert [record[2][-1] for record in uncached.sent] == [1, 1, 2, 2]
 
 
+def test_a_parameter_that_is_assigned_under_a_condition_keeps_what_it_was_given() -> None:
+    builder = StreamsBuilder()
+    left, right = builder.stream("in", CONSUMED), builder.stream("other", CONSUMED)
+    windows = JoinWindows.of(timedelta(milliseconds=10))
+    left.join(right, lambda one, other: one + other, windows, StreamJoined(TEXT, TEXT, TEXT)).to("out", PRODUCED)
+    topology = builder.build()
+    for form in Compilation:
+        run = Run(topology, form)
+        others: list[Numbered] = [(0, 40, b"k", b"other", ())]
+        run.task.process_merged(0, {"other": others, "in": [(0, 45, b"k", b"near", ()), (1, 8, b"k", b"far", ())]})
+        assert [record[2] for record in run.sent if record[0] == "out"] == [b"nearother"]
+
+
 def test_the_code_does_not_depend_on_what_stores_have_in_them() -> None:
     builder = StreamsBuilder()
     left, right = builder.stream("in", CONSUMED), builder.stream("other", CONSUMED)

@@ -34,6 +34,8 @@ class Scope(Expressions):
         prelude: list[ast.stmt] = []
         for parameter, argument in zip(self._method.parameters, arguments, strict=True):
             if parameter in self._assigned:
+                # What it was given is one value that it has, what is assigned another: no constant stands for it.
+                self._assigned[parameter] += 1
                 prelude.append(assign(self._local(parameter), argument))
             else:
                 self._values[parameter] = argument
