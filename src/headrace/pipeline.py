@@ -128,7 +128,8 @@ class Pipeline:
                     break
             else:
                 response = self._listener.on_failure(error)
-                # Who is fenced must not come back: the two would take over from each other for ever.
+                # Who is fenced must not come back: the two would take over from each other for ever. And a context
+                # that was given does not come back.
                 if response is not REPLACE_THREAD or isinstance(error, FencedError | SparkEnded):
                     self._listener.on_end(error, response)
                     break

@@ -101,14 +101,12 @@ class StreamStreamJoinOperator(Operator):
         if waiting is not None and timestamp == time.stream_time:
             self._emit_unjoined(waiting, context)
 
-        earliest, latest = timestamp - self._before, timestamp + self._after
-        if earliest < 0:
-            earliest = 0
+        latest = timestamp + self._after
         if latest < 0:
             latest = 0
         joiner, is_left, forward = self._joiner, self._is_left, self.forward
         joined = False
-        found = self._other.windows_of(key, earliest, latest)
+        found = self._other.windows_of(key, timestamp - self._before, latest)
         for other_timestamp, other in found:
             joined = True
             if waiting is not None:

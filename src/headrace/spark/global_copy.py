@@ -21,7 +21,7 @@ from headrace.record import Headers
 from headrace.spark.ranges import Range
 from headrace.spark.reader import KafkaReader
 from headrace.state.lmdb_store import LmdbStores
-from headrace.state.overlay import OverlayStore
+from headrace.state.overlay import OverlayStore, released
 from headrace.task.task import Task
 
 if TYPE_CHECKING:
@@ -78,11 +78,8 @@ class GlobalCopy:
                 self._catch_up(transaction, ends, clock, reader)
         with environment.begin() as transaction:
             overlays = {name: OverlayStore(self._stores.reader(transaction, name)) for name in self._names}
-            try:
+            with released(overlays):
                 yield overlays
-            finally:
-                for overlay in overlays.values():
-                    overlay.release()
 
     def _behind(self, state: _State | None, ends: Mapping[tuple[str, int], int], clock: int) -> bool:
         if state is None or clock - state.caught_up > _LONGEST_ABSENCE_MS / 2:

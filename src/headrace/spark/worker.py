@@ -82,7 +82,7 @@ _programs: dict[str, Program] = {}
 
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """Rows are tuples that refer to no one: to look through them for cycles after each 700, as is Python's default, takes
-an eighth of a task's time."""
+a twelfth of a task's time."""
 
 
 def program_of(program_id: str, pickled: Broadcast[bytes]) -> Program:

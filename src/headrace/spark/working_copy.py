@@ -18,7 +18,7 @@ from headrace.errors import HeadraceError
 from headrace.spark.commit_record import NOTHING
 from headrace.state.changes import Changes, pack_changes, unpack_changes
 from headrace.state.lmdb_store import LmdbStores
-from headrace.state.overlay import OrderedReader, OverlayStore
+from headrace.state.overlay import OrderedReader, OverlayStore, released
 
 _VERSION = b"\x00version"
 _HELD = b"\x00held"
@@ -99,11 +99,8 @@ class WorkingCopy:
                 name: OverlayStore(self._stores.reader(transaction, name), dict(facts.get(name, {})))
                 for name in self._names
             }
-            try:
+            with released(self._overlays):
                 yield self._overlays
-            finally:
-                for overlay in self._overlays.values():
-                    overlay.release()
 
     def changes(self) -> bytes:
         """The entries that were changed since `read`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from headrace.state.changes import StoreChanges
@@ -188,6 +189,16 @@ class OverlayStore:
         if upper is not None:
             yield upper
             yield from written
+
+
+@contextmanager
+def released(overlays: dict[str, OverlayStore]) -> Iterator[dict[str, OverlayStore]]:
+    """Has the overlays let go of their bases in the end."""
+    try:
+        yield overlays
+    finally:
+        for overlay in overlays.values():
+            overlay.release()
 
 
 def _no_fact(name: str) -> bytes | None:

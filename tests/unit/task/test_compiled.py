@@ -410,12 +410,16 @@ def test_a_task_made_again_takes_over_the_code_and_one_of_another_shape_does_not
     assert [record[2][-1] for record in uncached.sent] == [1, 1, 2, 2]
 
 
-def test_a_parameter_that_is_assigned_under_a_condition_keeps_what_it_was_given() -> None:
+def joined_within(time: timedelta) -> Topology:
     builder = StreamsBuilder()
     left, right = builder.stream("in", CONSUMED), builder.stream("other", CONSUMED)
-    windows = JoinWindows.of(timedelta(milliseconds=10))
-    left.join(right, lambda one, other: one + other, windows, StreamJoined(TEXT, TEXT, TEXT)).to("out", PRODUCED)
-    topology = builder.build()
+    joined = left.join(right, lambda one, other: one + other, JoinWindows.of(time), StreamJoined(TEXT, TEXT, TEXT))
+    joined.to("out", PRODUCED)
+    return builder.build()
+
+
+def test_a_parameter_that_is_assigned_under_a_condition_keeps_what_it_was_given() -> None:
+    topology = joined_within(timedelta(milliseconds=10))
     for form in Compilation:
         run = Run(topology, form)
         others: list[Numbered] = [(0, 40, b"k", b"other", ())]
@@ -424,11 +428,7 @@ def test_a_parameter_that_is_assigned_under_a_condition_keeps_what_it_was_given(
 
 
 def test_the_code_does_not_depend_on_what_stores_have_in_them() -> None:
-    builder = StreamsBuilder()
-    left, right = builder.stream("in", CONSUMED), builder.stream("other", CONSUMED)
-    windows = JoinWindows.of(timedelta(seconds=5))
-    left.join(right, lambda one, other: one + other, windows, StreamJoined(TEXT, TEXT, TEXT)).to("out", PRODUCED)
-    topology = builder.build()
+    topology = joined_within(timedelta(seconds=5))
     stores: dict[str, MemoryStore] = {}
 
     def later(time: int) -> Run:
