@@ -251,8 +251,7 @@ def _batch(workload: Workload, topology: Topology, stores: LmdbStores, rows: Row
         task.close()
         changes = {name: overlay.changes() for name, overlay in overlays.items()}
     with stores.environment.begin(write=True) as transaction:
-        for name, changed in changes.items():
-            stores._write(transaction, name, changed)
+        stores.apply(transaction, changes)
     return spent
 
 

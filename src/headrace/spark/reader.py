@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
+from operator import itemgetter
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -23,6 +24,7 @@ _AHEAD = 2_000
 _POLL_SECONDS = 1.0
 _SILENCE_SECONDS = 15.0
 """How long Kafka may be silent until it counts as away."""
+_HEADERS = itemgetter(4)
 _LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 _CONSUMER = {
     "enable.auto.commit": False,
@@ -56,26 +58,16 @@ class KafkaReader:
             self._consumer.assign([TopicPartition(wanted.topic, wanted.partition, start)])
             position = start
             while position < end:
-                rows: list[Row] = []
-                for message in self._arrived(wanted, end - position):
-                    error, offset = message.error(), message.offset()
-                    if error is not None:
-                        self._check(error, wanted)
-                        # Marks of transactions take offsets too, and are no records: they may be the last of a range.
-                        position = offset
-                        continue
-                    position = offset + 1
-                    if start <= offset < end:
-                        headers = message.headers()
-                        rows.append(
-                            (
-                                offset,
-                                message.timestamp()[1],
-                                message.key(),
-                                message.value(),
-                                tuple(headers) if headers else NO_HEADERS,
-                            )
-                        )
+                arrived = self._arrived(wanted, end - position)
+                if any(map(Message.error, arrived)):
+                    # Marks of transactions take offsets too, and are no records: they may be the last of a range.
+                    position = self._end_among(arrived, wanted, position)
+                    arrived = [each for each in arrived if each.error() is None]
+                rows = _rows(arrived)
+                if rows:
+                    position = max(position, rows[-1][0] + 1)
+                    if position > end:
+                        rows = [row for row in rows if row[0] < end]
                 yield rows
         finally:
             # An assigned consumer would go on to ask Kafka for more.
@@ -106,6 +98,15 @@ class KafkaReader:
         self.has_failed = True
         raise KafkaAway(f"Kafka at {self._servers} does not send {_text(wanted)}")
 
+    def _end_among(self, arrived: list[Message], wanted: Range, position: int) -> int:
+        """The offset at which a message says that the partition ends, `position` if none does; other errors are raised."""
+        for message in arrived:
+            error = message.error()
+            if error is not None:
+                self._check(error, wanted)
+                position = message.offset()
+        return position
+
     def _check(self, error: KafkaError, wanted: Range) -> None:
         """Raises what is wrong; that a partition has come to its end is not."""
         if error.code() == KafkaError._PARTITION_EOF:
@@ -120,6 +121,17 @@ class KafkaReader:
         if is_away(error):
             raise KafkaAway(f"Kafka at {self._servers} does not send {_text(wanted)}: {error.str()}")
         raise EnvironmentFailed(f"Kafka at {self._servers} refused to send {_text(wanted)}: {error.str()}")
+
+
+def _rows(messages: list[Message]) -> list[Row]:
+    """The records as rows."""
+    rows: list[Row] = [
+        (each.offset(), each.timestamp()[1], each.key(), each.value(), each.headers() or NO_HEADERS)
+        for each in messages
+    ]
+    if any(map(_HEADERS, rows)):
+        rows = [(*row[:4], tuple(row[4])) for row in rows]
+    return rows
 
 
 def _text(wanted: Range) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from itertools import chain, groupby
@@ -26,7 +26,6 @@ from headrace.spark.rebuild import Changelogs
 from headrace.spark.worker import Batch, Program, Work, copies_directory
 from headrace.spark.working_copy import Read, Readers, WorkingCopy
 from headrace.state.changes import Changes
-from headrace.state.environment import Log
 from headrace.state.overlay import OverlayStore
 from headrace.task.record_queue import RecordQueue
 from headrace.task.task import Task
@@ -37,6 +36,9 @@ from headrace.timestamps import (
     extractor_of,
 )
 from headrace.topology.nodes import ProcessorNode, SourceNode
+
+Write = Callable[["bytes | None", "bytes | None", "int | None", Headers], None]
+"""Writes a record: key, value, timestamp (None: that of the batch), headers."""
 
 _ORIGIN_SHIFT = 34
 """The bits of a shuffled row's number that count the rows of its origin."""
@@ -160,7 +162,7 @@ class TaskRun:
                 partitions=lambda topic: program.layout.partitions.get(topic, 1),
                 queue_per_topic=True,
                 largest_record=self._largest_record,
-                changelog=self._changelog,
+                changelog=self._writer,
             )
             if self._work.state.snapshot is not None:
                 task.restore(self._work.state.snapshot)
@@ -222,9 +224,10 @@ class TaskRun:
         left = received.left(self._cut.get(topic))
         if received.has_begun:
             self._cut.pop(topic, None)  # it is not an offset, and all that was in Kafka is processed
+        write = self._writer(topic)
         for _, timestamp, key, value, headers in left:
             assert topic in self._program.layout.spilling, f"rows of {topic} cannot be left for a later batch"
-            self._result(topic, self._partition, timestamp, key, value, headers)
+            write(key, value, timestamp, headers)
 
     def _read(self) -> dict[str, Generator[list[Row], None, None]]:
         """What Kafka has for the task, by topic, in the order of the offsets."""
@@ -301,35 +304,35 @@ class TaskRun:
         headers: Headers,
         partition: int | None,
     ) -> None:
-        rows = self._results.get(topic)
-        if rows is not None:
-            rows.append((ANY_PARTITION if partition is None else partition, timestamp, key, value, headers))
-            if len(rows) >= ROWS_IN_PARCEL:
-                self._out.pack()
-            return
         places = self._shuffled.get(topic)
         if places is None:
-            self._result(topic, ANY_PARTITION if partition is None else partition, timestamp, key, value, headers)
-            return
-        if partition is None:
-            partition = _partition_of(key, len(places), self._sent)
-        elif partition >= len(places):
-            raise StreamsError(f"The partitioner chose partition {partition} of topic {topic}, which has {len(places)}")
-        rows = places[partition]
-        self._sent += 1
-        rows.append((self._origin | self._sent, timestamp, key, value, headers))
+            rows, number = (
+                self._results.get(topic) or self._place(topic),
+                ANY_PARTITION if partition is None else partition,
+            )
+        else:
+            if partition is None:
+                partition = _partition_of(key, len(places), self._sent)
+            elif partition >= len(places):
+                raise StreamsError(
+                    f"The partitioner chose partition {partition} of topic {topic}, which has {len(places)}"
+                )
+            self._sent += 1
+            rows, number = places[partition], self._origin | self._sent
+        rows.append((number, timestamp, key, value, headers))
         if len(rows) >= ROWS_IN_PARCEL:
             self._out.pack()
 
-    def _changelog(self, topic: str) -> Log:
+    def _writer(self, topic: str) -> Write:
+        """Writes rows of this task's partition by way of the driver."""
         rows, partition, out, now = self._place(topic), self._partition, self._out, self._batch.clock
 
-        def log(key: bytes, value: bytes | None, timestamp: int | None, headers: Headers) -> None:
+        def write(key: bytes | None, value: bytes | None, timestamp: int | None, headers: Headers) -> None:
             rows.append((partition, now if timestamp is None else timestamp, key, value, headers))
             if len(rows) >= ROWS_IN_PARCEL:
                 out.pack()
 
-        return log
+        return write
 
     def _place(self, topic: str) -> list[Row]:
         """Where rows of a topic are put that the driver is to write."""
@@ -337,14 +340,6 @@ class TaskRun:
         if rows is None:
             rows = self._results[topic] = self._out.place(DRIVER, self._partition, topic)
         return rows
-
-    def _result(
-        self, topic: str, partition: int, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers
-    ) -> None:
-        rows = self._place(topic)
-        rows.append((partition, timestamp, key, value, headers))
-        if len(rows) >= ROWS_IN_PARCEL:
-            self._out.pack()
 
     def _largest_record(self, topic: str) -> int:
         """How large a record for the topic may be; what is shuffled is not sent."""

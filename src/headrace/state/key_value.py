@@ -150,7 +150,7 @@ class TimestampedKeyValueStore(TimestampedStore, BytesKeyValueStore):
 
     __slots__ = ("_expiring",)
 
-    put_in: ClassVar[frozenset[str]] = TimestampedStore.put_in | {"get", "_current", "_get"}
+    put_in: ClassVar[frozenset[str]] = TimestampedStore.put_in | {"get", "_read_at", "_get"}
 
     def __init__(self, spec: StoreSpec, ordered: OrderedStore, environment: StoreEnvironment) -> None:
         self._expiring = None if spec.ttl_ms is None else ExpiringStore(ordered, spec.ttl_ms)
@@ -161,7 +161,7 @@ class TimestampedKeyValueStore(TimestampedStore, BytesKeyValueStore):
         if self._live is not None and self._live.held:
             self._settle()
         packed_key = self._recent_packed if key is self._recent_key else self._key(key)
-        packed = self._current(packed_key)
+        packed = self._read_at(packed_key, 0)
         return None if packed is None else self._value_of(packed)
 
     def get_as_of(self, key: Any, timestamp: int) -> ValueAndTimestamp | None:
@@ -273,7 +273,9 @@ class TimestampedKeyValueStore(TimestampedStore, BytesKeyValueStore):
         return super()._scan(low, high, reverse)
 
     def _read_at(self, place: bytes, start: int) -> bytes | None:
-        return self._get(place) if self._expiring is None else self._ordered.get(place)
+        if self._expiring is None:
+            return self._get(place)
+        return self._ordered.get(place)
 
     def _write_at(self, place: bytes, start: int, value: bytes | None, context: RecordContext) -> None:
         self._put(place, value, context)
@@ -283,11 +285,6 @@ class TimestampedKeyValueStore(TimestampedStore, BytesKeyValueStore):
         self._absent = None
         self._ordered.put(place, value)
         self._cache.put(place, value, before, context)
-
-    def _current(self, key: bytes) -> bytes | None:
-        if self._expiring is None:
-            return self._get(key)
-        return self._ordered.get(key)
 
     def _read(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Any, ValueAndTimestamp]]:
         deserialize_key, value_of = self._deserialize_key, self._value_of

@@ -76,6 +76,8 @@ class MemoryStore:
 
     def range(self, low: bytes | None, high: bytes | None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """The entries from `low` to before `high` in the order of their keys; None leaves an end open."""
+        if not self._data:
+            return iter(())  # no order is needed yet
         keys = self._settled()
         first = self._first
         start = first if low is None else bisect_left(keys, low, first)

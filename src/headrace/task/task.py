@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -159,8 +159,7 @@ class Task:
         As adding them, processing one after the other and punctuating would, in less time.
         """
         self.commit_needed = True
-        for _ in self._wiring.run(queue)(queue, topic, partition, records, self):
-            pass
+        deque(self._wiring.run(queue)(queue, topic, partition, records, self), maxlen=0)
 
     def process_merged(
         self, partition: int, records: Mapping[str, Iterable[Numbered]], unread: Container[str] = ()
