@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _COMPACT_FROM = 1024
 
+Family = bytes | list[bytes]
+"""Keys with a part in common: the only one itself, as most have no other, or a list."""
+
 
 class MemoryStore:
     """A dict, and its keys in order from the first time that a range asks for them.
@@ -15,7 +18,7 @@ class MemoryStore:
     a change of the list while a range reads it is made in a copy.
     """
 
-    __slots__ = ("_data", "_families", "_first", "_keys", "_metadata", "_readers", "_suffix", "_waiting", "get")
+    __slots__ = ("_data", "_families", "_family", "_first", "_keys", "_metadata", "_readers", "_waiting", "get")
 
     def __init__(self) -> None:
         self._data: dict[bytes, bytes] = {}
@@ -24,21 +27,24 @@ class MemoryStore:
         """Where in the list of keys the first one is; those before it are deleted."""
         self._waiting: list[bytes] = []
         self._readers = 0
-        self._families: dict[bytes, list[bytes]] | None = None
-        """The keys by what they begin with, up to a suffix of one length, from the first time that one is asked for."""
-        self._suffix = 0
+        self._families: dict[bytes, Family] | None = None
+        """The keys by a part of them, from the first time that they are asked for."""
+        self._family = slice(None)
+        """Which part that is."""
         self._metadata: dict[str, bytes] = {}
         self.get: Callable[[bytes], bytes | None] = self._data.get
         """The value of the key: the dict's own lookup, since nothing is called more often."""
 
     def put(self, key: bytes, value: bytes) -> None:
         """Sets the value of the key."""
-        data = self._data
-        if (self._keys is not None or self._families is not None) and key not in data:
+        data, families = self._data, self._families
+        if (families is not None or self._keys is not None) and key not in data:
             if self._keys is not None:
                 self._waiting.append(key)
-            if self._families is not None:
-                self._families.setdefault(key[: -self._suffix], []).append(key)
+            if families is not None:
+                first = families.setdefault(key[self._family], key)
+                if first is not key:
+                    self._join_family(families, first, key)
         data[key] = value
 
     def delete(self, key: bytes) -> None:
@@ -99,27 +105,35 @@ class MemoryStore:
         copy._metadata.update(self._metadata)
         return copy
 
-    def families(self, suffix: int) -> Mapping[bytes, Sequence[bytes]]:
-        """All keys by what they begin with, up to so many bytes at their end; it follows what is put and deleted."""
+    def families(self, part: slice) -> Mapping[bytes, Family]:
+        """All keys by this part of them; it follows what is put and deleted."""
         families = self._families
         if families is None:
-            self._suffix = suffix
+            self._family = part
             families = self._families = {}
             for key in self._data:
-                families.setdefault(key[:-suffix], []).append(key)
+                first = families.setdefault(key[part], key)
+                if first is not key:
+                    self._join_family(families, first, key)
         return families
 
     def in_base(self, low: bytes, high: bytes) -> list[bytes]:
         """Nothing: all keys are in `families`."""
         return []
 
-    def _leave_family(self, families: dict[bytes, list[bytes]], key: bytes) -> None:
-        prefix = key[: -self._suffix]
-        keys = families[prefix]
-        if len(keys) == 1:
-            del families[prefix]
+    def _join_family(self, families: dict[bytes, Family], others: Family, key: bytes) -> None:
+        if isinstance(others, list):
+            others.append(key)
         else:
-            keys.remove(key)
+            families[key[self._family]] = [others, key]
+
+    def _leave_family(self, families: dict[bytes, Family], key: bytes) -> None:
+        part = key[self._family]
+        found = families[part]
+        if isinstance(found, list) and len(found) > 1:
+            found.remove(key)
+        else:
+            del families[part]
 
     def entries(self) -> Iterable[tuple[bytes, bytes]]:
         """All entries, in no order."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
 from headrace.state.changes import StoreChanges
-from headrace.state.memory import MemoryStore
+from headrace.state.memory import Family, MemoryStore
 
 Entry = tuple[bytes, bytes]
 
@@ -121,9 +121,9 @@ class OverlayStore:
             return written
         return self._merged(written, base, reverse)
 
-    def families(self, suffix: int) -> Mapping[bytes, Sequence[bytes]]:
-        """The keys that were written, by what they begin with, up to so many bytes at their end."""
-        return self._written.families(suffix)
+    def families(self, part: slice) -> Mapping[bytes, Family]:
+        """The keys that were written, by this part of them."""
+        return self._written.families(part)
 
     def in_base(self, low: bytes, high: bytes) -> list[bytes]:
         """The keys of the base from `low` to before `high`, in order; some may be written anew or deleted."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 
@@ -48,11 +48,11 @@ class BackendStore(OrderedStore, Protocol):
         """Removes all keys from `low` to before `high`, at a cost that does not follow how many there are elsewhere."""
         ...
 
-    def families(self, suffix: int) -> Mapping[bytes, Sequence[bytes]]:
-        """The keys put since the store was opened, by what they begin with, up to so many bytes at their end.
+    def families(self, part: slice) -> Mapping[bytes, bytes | list[bytes]]:
+        """The keys put since the store was opened, by this part of them: the only one itself, or a list of several.
 
-        It follows what is put and deleted. Who looks for all keys of a prefix need not have the others in order.
-        The suffix always has the same length.
+        It follows what is put and deleted. Who looks for all keys with a part need not have the others in order. The
+        part is always the same.
         """
         ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headrace.duration import MAX_MILLIS
@@ -25,6 +25,8 @@ _LOGGED_NUMBER = "logged-number"
 _LAST_NUMBER = 0x7FFFFFFF
 _SUFFIX = 12
 """What a key of the ordered store has behind the user's: the start and the number."""
+_USERS_KEY = slice(8, -_SUFFIX)
+"""Where the user's key is, behind the segment's prefix."""
 _NONE: Iterator[Any] = iter(())
 _pack_time = struct.Struct(">q").pack
 _unpack_time = struct.Struct(">q").unpack_from
@@ -58,8 +60,8 @@ class WindowStore(SegmentedStore):
         self._duplicates = spec.retain_duplicates
         if self._duplicates and isinstance(ordered, OverlayStore):
             ordered.keys_are_new = True  # each has a number of its own
-        self._families: Mapping[bytes, Sequence[bytes]] | None = None
-        """Keys of the ordered store by segment and key, from the first time that windows of a key are asked for."""
+        self._families: Mapping[bytes, bytes | list[bytes]] | None = None
+        """Keys of the ordered store by the user's key, from the first time that windows of a key are asked for."""
         self._number = load_number(ordered, _NUMBER, 0)
         """Tells duplicates apart: the number of the last value put, 0 where duplicates are not retained."""
         self._logged_number = load_number(ordered, _LOGGED_NUMBER, 0)
@@ -115,16 +117,11 @@ class WindowStore(SegmentedStore):
             latest = MAX_MILLIS
         families = self._families
         if families is None:
-            families = self._families = self._ordered.families(_SUFFIX)
-        found: Sequence[bytes] = ()
-        for first, end, prefix in self._segments.spans:
-            if first <= latest and earliest < end:
-                written = families.get(prefix + packed)
-                if written is not None:
-                    found = written if not found else [*found, *written]
+            families = self._families = self._ordered.families(_USERS_KEY)
+        places = families.get(packed)
         if earliest <= self._segments.begun_at:
-            found = self._with_earlier(found, packed, earliest, latest)
-        return self._read_places(sorted(found), earliest, latest) if found else _NONE
+            places = self._with_earlier(places, packed, earliest, latest)
+        return _NONE if places is None else self._read_places(places, earliest, latest)
 
     def fetch_range(
         self, key_from: Any, key_to: Any, from_ms: int, to_ms: int, *, reverse: bool = False
@@ -227,22 +224,29 @@ class WindowStore(SegmentedStore):
                 if earliest <= start <= latest and not self._is_hidden(found, start):
                     yield start, value_of(value)
 
-    def _with_earlier(self, found: Sequence[bytes], key: bytes, earliest: int, latest: int) -> Sequence[bytes]:
+    def _with_earlier(
+        self, places: bytes | list[bytes] | None, key: bytes, earliest: int, latest: int
+    ) -> bytes | list[bytes] | None:
         """Places of the key's windows, with those that were there when the store was opened."""
         if latest < earliest:
-            return ()
+            return None
         low, high = pack_window_store_key(key, earliest), pack_window_store_key(key, latest, _LAST_NUMBER) + b"\x00"
         length = 8 + len(key) + _SUFFIX
-        in_base = self._ordered.in_base
-        for first, end, prefix in self._segments.spans:
-            if first <= latest and earliest < end and (earlier := in_base(prefix + low, prefix + high)):
-                found = [*found, *(place for place in earlier if len(place) == length and place not in found)]
-        return found
+        earlier = [
+            place
+            for first, end, prefix in self._segments.spans
+            if first <= latest and earliest < end
+            for place in self._ordered.in_base(prefix + low, prefix + high)
+            if len(place) == length
+        ]
+        if not earlier or places is None:
+            return earlier or places
+        return list({*earlier, *([places] if isinstance(places, bytes) else places)})
 
-    def _read_places(self, places: list[bytes], earliest: int, latest: int) -> Iterator[tuple[int, Any]]:
-        """Start and value of the windows at these places that start within these times."""
+    def _read_places(self, places: bytes | list[bytes], earliest: int, latest: int) -> Iterator[tuple[int, Any]]:
+        """Start and value of the windows at these places that start within these times, in order."""
         get, value_of = self._ordered.get, self._value_of
-        for place in places:
+        for place in (places,) if isinstance(places, bytes) else sorted(places):
             start: int = _unpack_time(place, len(place) - _SUFFIX)[0]
             if earliest <= start <= latest and (value := get(place)) is not None:
                 yield start, value_of(value)

@@ -56,7 +56,7 @@ def test_what_is_put_deleted_and_cleared_shows_at_once_and_is_what_changes(
         below.put(key, value)
     overlay = OverlayStore(below)
     if asked_first:
-        overlay.families(2)
+        overlay.families(slice(-2))
         list(overlay.range(None, None))
     for step, key, second in steps:
         assert overlay.get(key) == expected.get(key)
@@ -93,7 +93,7 @@ def test_a_family_and_the_base_have_all_keys_of_a_prefix(
     for key, value in base.items():
         below.put(key, value)
     overlay = OverlayStore(below)
-    families = overlay.families(2)
+    families = overlay.families(slice(-2))
     for step, key, second in steps:
         if step == "put":
             overlay.put(key, second)
@@ -102,7 +102,8 @@ def test_a_family_and_the_base_have_all_keys_of_a_prefix(
         else:
             overlay.clear(key, second)
     low, high = prefix, prefix + b"\xff" * 3
-    found = {*families.get(prefix, ()), *overlay.in_base(low, high)}
+    family = families.get(prefix, [])
+    found = {*([family] if isinstance(family, bytes) else family), *overlay.in_base(low, high)}
     length = len(prefix) + 2
     members = [key for key in sorted(found) if low <= key < high and len(key) == length]
     expected = [entry for entry in overlay.range(low, high) if len(entry[0]) == length]
