@@ -32,7 +32,7 @@ _CONSUMER = {
     "isolation.level": "read_committed",
     "enable.partition.eof": True,
     # A fetch that is under way when a range is through would hold up the first one of the next.
-    "fetch.wait.max.ms": 10,
+    "fetch.wait.max.ms": 1,
     "fetch.queue.backoff.ms": 1,
     "queued.min.messages": _AHEAD,
 }
