@@ -29,6 +29,8 @@ class Reread(NamedTuple):
     """The serde's own function, which would be called instead."""
     fields: frozenset[str]
     """What the objects that are read are made of: to look at these changes nothing."""
+    scalars: frozenset[str]
+    """Those of them that have values which nobody can change."""
 
 
 class DirectEncoder(NamedTuple):

@@ -11,7 +11,7 @@ import msgspec
 
 from headrace.errors import ConfigError, SerializationError
 from headrace.serdes.direct import Reread, can_be_reread, has_direct_decoder, has_direct_encoder
-from headrace.serdes.msgspec_types import StructFields, decoder_of, json_form_of, struct_fields_of
+from headrace.serdes.msgspec_types import StructFields, decoder_of, json_form_of, scalar_fields_of, struct_fields_of
 from headrace.serdes.plain import has_plain_form
 from headrace.serdes.primitives import wrong_type
 
@@ -81,7 +81,8 @@ def _msgspec_functions(of: Any) -> Functions:
 
     if required is not object:
         has_direct_encoder(serialize, required, encode)
-        can_be_reread(deserialize, Reread(serialize, frozenset(chain(*struct_fields_of(of, serde).values()))))
+        fields = frozenset(chain(*struct_fields_of(of, serde).values()))
+        can_be_reread(deserialize, Reread(serialize, fields, scalar_fields_of(of, serde)))
     if of is not None:
         has_plain_form(serialize, json_form_of(of, serde))
     return serialize, has_direct_decoder(deserialize, decode)

@@ -6,7 +6,27 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
-from msgspec.inspect import CustomType, DataclassType, NamedTupleType, StructType, TypedDictType, type_info
+from msgspec.inspect import (
+    BoolType,
+    BytesType,
+    CustomType,
+    DataclassType,
+    DateTimeType,
+    DateType,
+    DecimalType,
+    FloatType,
+    IntType,
+    NamedTupleType,
+    NoneType,
+    StrType,
+    StructType,
+    TimeDeltaType,
+    TimeType,
+    TypedDictType,
+    UnionType,
+    UUIDType,
+    type_info,
+)
 
 from headrace.errors import ConfigError
 from headrace.serdes.plain import PlainForm, json_form
@@ -14,6 +34,20 @@ from headrace.serdes.plain import PlainForm, json_form
 StructFields = dict[str, tuple[str, ...]]
 
 _CACHE = "__msgspec_cache__"
+_SCALARS = (
+    BoolType,
+    BytesType,
+    DateTimeType,
+    DateType,
+    DecimalType,
+    FloatType,
+    IntType,
+    NoneType,
+    StrType,
+    TimeDeltaType,
+    TimeType,
+    UUIDType,
+)
 
 
 def decoder_of(of: Any, serde: str, dec_hook: Callable[[type[Any], Any], Any]) -> msgspec.json.Decoder[Any]:
@@ -44,6 +78,15 @@ def struct_fields_of(of: Any, serde: str) -> StructFields:
     return fields
 
 
+def scalar_fields_of(of: Any, serde: str) -> frozenset[str]:
+    """The names of Struct fields whose values nobody can change, in whichever of the Structs they are."""
+    info = _info_of(of, serde)
+    structs = [node for node in _nodes_in(info) if isinstance(node, StructType)]
+    changeable = {field.name for node in structs for field in node.fields if not _is_scalar(field.type)}
+    _forget_caches(info)
+    return frozenset(field.name for node in structs for field in node.fields) - changeable
+
+
 def json_form_of(of: Any, serde: str) -> PlainForm | None:
     """The plain form of JSON of the type, if it has one."""
     info = _info_of(of, serde)
@@ -60,6 +103,10 @@ def _info_of(of: Any, serde: str) -> msgspec.inspect.Type:
             f"Serdes.{serde}: {error}, but an annotation of the type uses it; "
             "define the type, and what it uses, at the top of a module that can be imported"
         ) from error
+
+
+def _is_scalar(info: msgspec.inspect.Type) -> bool:
+    return all(map(_is_scalar, info.types)) if isinstance(info, UnionType) else isinstance(info, _SCALARS)
 
 
 def _forget_caches(info: msgspec.inspect.Type) -> None:

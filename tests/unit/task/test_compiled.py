@@ -346,6 +346,11 @@ def mark(key: str, pair: Pair) -> None:
     pair.a += 1
 
 
+def marked_under_another_name(stream: Any) -> Any:
+    stream.map_values(lambda pair: pair).peek(mark)
+    return stream
+
+
 UNCHANGED: dict[str, Callable[[Any], Any]] = {
     "as it is": lambda stream: stream,
     "after functions that only read": lambda stream: stream.filter(lambda key, pair: pair.a > 0 and pair.b != ""),
@@ -354,6 +359,7 @@ CHANGED: dict[str, Callable[[Any], Any]] = {
     "by a mapper": lambda stream: stream.map_values(lambda pair: Pair(pair.a, pair.b)),
     "maybe, by a function that calls another": lambda stream: stream.peek(lambda key, pair: print(pair.a)),
     "in place": lambda stream: stream.peek(mark),
+    "in place, under another name": marked_under_another_name,
 }
 
 

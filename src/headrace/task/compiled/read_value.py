@@ -42,4 +42,6 @@ class ReadValue:
             return True
         if function is None:
             return False
-        return hasattr(function.value, DIRECT) or only_reads(function.value, self.reread.fields)
+        if hasattr(function.value, DIRECT):
+            return True
+        return only_reads(function.value, self.reread.fields, self.reread.scalars)
