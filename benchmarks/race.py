@@ -25,7 +25,7 @@ TO_PAY = "orders-to-pay"
 PAYMENTS = "payments"
 LOCATIONS = 1_000
 FROM_START_TARGET = 1.0
-RIVAL_SECONDS = 600.0
+RIVAL_SECONDS = 180.0
 """A rival that takes longer is stopped."""
 
 

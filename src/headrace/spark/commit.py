@@ -8,6 +8,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -96,9 +97,10 @@ class TransactionalCommitter:
             positions = _positions(offsets)
             if positions:
                 group = self._consumer.consumer_group_metadata()
-                self._bounded(lambda: producer.send_offsets_to_transaction(positions, group, self._timeout))
+                send = partial(producer.send_offsets_to_transaction, positions, group, self._timeout)
+                _bounded(producer, send, self._timeout)
             self._deliver(refused)
-            self._bounded(lambda: producer.commit_transaction(self._timeout))
+            _bounded(producer, lambda: producer.commit_transaction(self._timeout), self._timeout)
         except _FAILED as error:
             self._await_reason(refused)
             fatal = self._fatal_error()
@@ -144,7 +146,7 @@ class TransactionalCommitter:
     def _new_producer(self) -> Producer:
         producer = self._plain_producer()
         try:
-            producer.init_transactions(_START_SECONDS)
+            _bounded(producer, lambda: producer.init_transactions(_START_SECONDS), _START_SECONDS)
         except KafkaException as error:
             raise self._reason(error, []) from error
         return producer
@@ -153,30 +155,6 @@ class TransactionalCommitter:
         """The commit record as the last row that a batch writes."""
         row = (0, int(time.time() * 1000), KEY, record.pack(), NO_HEADERS)
         yield commits_topic(self._application_id), [row]
-
-    def _bounded(self, call: Callable[[], None]) -> None:
-        """Makes a call that librdkafka may not come back from, time-out or not, if the broker goes away meanwhile."""
-        ended: SimpleQueue[Exception | None] = SimpleQueue()
-
-        def make_call() -> None:
-            try:
-                call()
-            except Exception as error:
-                ended.put(error)
-            else:
-                ended.put(None)
-
-        threading.Thread(target=make_call, name="headrace-commit", daemon=True).start()
-        # In steps: the time in which this process was stopped must not count, or it takes itself for a silent Kafka.
-        for _ in range(math.ceil((self._timeout + _MARGIN_SECONDS) / _STEP_SECONDS)):
-            with contextlib.suppress(Empty):
-                error = ended.get(timeout=_STEP_SECONDS)
-                break
-        else:
-            _abandoned.append(self._producer)
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        if error is not None:
-            raise error
 
     def _deliver(self, refused: list[Refused]) -> None:
         """Waits until every record is delivered, as long as something moves."""
@@ -284,6 +262,31 @@ class PlainCommitter(TransactionalCommitter):
 
     def _new_producer(self) -> Producer:
         return self._plain_producer()
+
+
+def _bounded(producer: Producer, call: Callable[[], None], seconds: float) -> None:
+    """Makes a call that librdkafka may not come back from, time-out or not, if the broker goes away meanwhile."""
+    ended: SimpleQueue[Exception | None] = SimpleQueue()
+
+    def make_call() -> None:
+        try:
+            call()
+        except Exception as error:
+            ended.put(error)
+        else:
+            ended.put(None)
+
+    threading.Thread(target=make_call, name="headrace-commit", daemon=True).start()
+    # In steps: the time in which this process was stopped must not count, or it takes itself for a silent Kafka.
+    for _ in range(math.ceil((seconds + _MARGIN_SECONDS) / _STEP_SECONDS)):
+        with contextlib.suppress(Empty):
+            error = ended.get(timeout=_STEP_SECONDS)
+            break
+    else:
+        _abandoned.append(producer)
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    if error is not None:
+        raise error
 
 
 def _first_reason(refused: list[Refused]) -> Refused | None:

@@ -224,7 +224,8 @@ class Engine:
             before, self._loop = self._loop, loop
             loop.start()
         if before is not None:
-            before.close()
+            # librdkafka may take its time to let go of a Kafka that was away: nobody waits for it.
+            threading.Thread(target=before.close, name="headrace-closing", daemon=True).start()
 
     def await_end(self) -> Exception | None:
         """Waits until the loop ends; returns what made it fail."""

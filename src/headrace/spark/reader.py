@@ -66,8 +66,8 @@ class KafkaReader:
                 rows = _rows(arrived)
                 if rows:
                     position = max(position, rows[-1][0] + 1)
-                    if position > end:
-                        rows = [row for row in rows if row[0] < end]
+                    if position > end or rows[0][0] < start:
+                        rows = [row for row in rows if start <= row[0] < end]
                 yield rows
         finally:
             # An assigned consumer would go on to ask Kafka for more.
@@ -99,7 +99,7 @@ class KafkaReader:
         raise KafkaAway(f"Kafka at {self._servers} does not send {_text(wanted)}")
 
     def _end_among(self, arrived: list[Message], wanted: Range, position: int) -> int:
-        """The offset at which a message says that the partition ends, `position` if none does; other errors are raised."""
+        """The offset at which the partition ends by a message, `position` if none says so; other errors are raised."""
         for message in arrived:
             error = message.error()
             if error is not None:

@@ -34,10 +34,9 @@ _LOOKING = ("LOAD_ATTR", "POP_TOP", "TO_BOOL", "UNARY_NOT")
 
 
 def only_reads(function: Any, fields: frozenset[str], scalars: frozenset[str]) -> bool:
-    """Whether the function does nothing but read these fields, compare and return, and gives nothing to change away.
+    """Whether the function does nothing but read these fields, compare and return: it calls and assigns nothing.
 
-    It calls and assigns nothing. What it returns is neither an argument nor a field, unless that is one of `scalars`: the
-    next function could change it in place.
+    What it returns is neither an argument nor a field other than `scalars`: the next function could change it in place.
     """
     if not isinstance(function, FunctionType) or function.__closure__ or function.__code__.co_flags & 0x20:
         return False
