@@ -69,9 +69,10 @@ def await_kafka(settings: ClientSettings, given_up: Callable[[], bool]) -> bool:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    admin = AdminClient({"log_level": 0, "reconnect.backoff.max.ms": 1000, **settings.admin()})
     pause = _FIRST_PAUSE
     while not given_up():
+        # A new client each time: one that was told of no brokers has nobody to ask.
+        admin = AdminClient({"log_level": 0, **settings.admin()})
         try:
             if admin.list_topics(timeout=_PROBE_SECONDS).brokers:
                 return True

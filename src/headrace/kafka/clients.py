@@ -38,6 +38,11 @@ _OURS = {
 
 _LARGEST_RECORD = 1_000_000
 """librdkafka's default."""
+_DEFAULTS = {
+    # A broker that comes back is not among Kafka's brokers for a moment. A client that asks just then knows none any
+    # more, and would look at bootstrap.servers again after five minutes.
+    "metadata.recovery.rebootstrap.trigger.ms": 30_000,
+}
 
 
 def redact(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,7 +97,7 @@ class ClientSettings:
 
     def _librdkafka(self, role: str) -> dict[str, Any]:
         settings = to_librdkafka(_given_for(self.given, role))
-        return {**settings, "bootstrap.servers": self.bootstrap_servers}
+        return {**_DEFAULTS, **settings, "bootstrap.servers": self.bootstrap_servers}
 
 
 def _given_for(given: Mapping[str, Any], role: str) -> dict[str, Any]:

@@ -24,7 +24,12 @@ def settings(**given: Any) -> ClientSettings:
 def test_settings_reach_every_kind_of_client() -> None:
     config = hr.StreamsConfig(bootstrap_servers="k:9092", kafka={"security.protocol": "SSL", "client.id": "me"})
     made = ClientSettings.of(config, "embedded:1")
-    expected = {"bootstrap.servers": "k:9092", "security.protocol": "SSL", "client.id": "me"}
+    expected = {
+        "bootstrap.servers": "k:9092",
+        "security.protocol": "SSL",
+        "client.id": "me",
+        "metadata.recovery.rebootstrap.trigger.ms": 30_000,
+    }
     assert made.admin() == expected
     assert made.producer(linger_ms=5) == {**expected, "linger.ms": 5}
     assert made.consumer(group_id="g") == {**expected, "group.id": "g"}
