@@ -14,6 +14,8 @@ from headrace.kafka.clients import ClientSettings, redact
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+OURS = {"metadata.recovery.rebootstrap.trigger.ms": 30_000}
+"""What clients get beside what was given."""
 KEY = "-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----\n"
 
 
@@ -28,7 +30,7 @@ def test_settings_reach_every_kind_of_client() -> None:
         "bootstrap.servers": "k:9092",
         "security.protocol": "SSL",
         "client.id": "me",
-        "metadata.recovery.rebootstrap.trigger.ms": 30_000,
+        **OURS,
     }
     assert made.admin() == expected
     assert made.producer(linger_ms=5) == {**expected, "linger.ms": 5}
@@ -57,7 +59,7 @@ def test_librdkafkas_own_names_stay_as_they_are() -> None:
         "ssl.ca.location": "/ca.pem",
         "enable.ssl.certificate.verification": False,
     }
-    assert ClientSettings("k:1", given).admin() == {**given, "bootstrap.servers": "k:1"}
+    assert ClientSettings("k:1", given).admin() == OURS | {**given, "bootstrap.servers": "k:1"}
 
 
 def test_a_login_by_oauth_is_translated() -> None:
@@ -67,7 +69,7 @@ def test_a_login_by_oauth_is_translated() -> None:
         "sasl.login.callback.handler.class": "org.apache.kafka.….OAuthBearerLoginCallbackHandler",
         "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
     }
-    assert ClientSettings("k:1", java).admin() == {
+    assert ClientSettings("k:1", java).admin() == OURS | {
         "bootstrap.servers": "k:1",
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.oauthbearer.method": "oidc",
@@ -85,7 +87,7 @@ def test_certificates_in_pem_are_translated() -> None:
         ssl_keystore_type="PEM",
         ssl_keystore_location="/me.pem",
     )
-    assert files.admin() == {
+    assert files.admin() == OURS | {
         "bootstrap.servers": "k:9092",
         "ssl.ca.location": "/ca.pem",
         "ssl.certificate.location": "/me.pem",
@@ -98,7 +100,7 @@ def test_certificates_in_pem_are_translated() -> None:
         ssl_keystore_certificate_chain="CERT",
         ssl_keystore_key=KEY,
     )
-    assert inline.admin() == {
+    assert inline.admin() == OURS | {
         "bootstrap.servers": "k:9092",
         "ssl.ca.pem": "CA",
         "ssl.certificate.pem": "CERT",
@@ -108,7 +110,7 @@ def test_certificates_in_pem_are_translated() -> None:
 
 def test_a_keystore_in_pkcs12_is_read_as_it_is() -> None:
     made = settings(ssl_keystore_type="PKCS12", ssl_keystore_location="/me.p12", ssl_keystore_password="x")
-    assert made.admin() == {
+    assert made.admin() == OURS | {
         "bootstrap.servers": "k:9092",
         "ssl.keystore.location": "/me.p12",
         "ssl.keystore.password": "x",
@@ -117,7 +119,7 @@ def test_a_keystore_in_pkcs12_is_read_as_it_is() -> None:
 
 def test_a_truststore_may_stay_beside_certificates_in_pem() -> None:
     made = settings(ssl_truststore_location="/t.jks", ssl_truststore_password="x", ssl_ca_location="/ca.pem")
-    assert made.admin() == {"bootstrap.servers": "k:9092", "ssl.ca.location": "/ca.pem"}
+    assert made.admin() == OURS | {"bootstrap.servers": "k:9092", "ssl.ca.location": "/ca.pem"}
 
 
 def test_an_empty_algorithm_for_host_names_is_none() -> None:
@@ -148,9 +150,9 @@ def test_a_prefix_addresses_one_kind_of_client() -> None:
         "k:9092", {"linger.ms": 1, "producer.linger.ms": 5, "consumer.fetch.min.bytes": 9, "client.id": "me"}
     )
     general = {"bootstrap.servers": "k:9092", "client.id": "me"}
-    assert made.admin() == {**general, "linger.ms": 1}
-    assert made.producer() == {**general, "linger.ms": 5}
-    assert made.consumer() == {**general, "linger.ms": 1, "fetch.min.bytes": 9}
+    assert made.admin() == OURS | {**general, "linger.ms": 1}
+    assert made.producer() == OURS | {**general, "linger.ms": 5}
+    assert made.consumer() == OURS | {**general, "linger.ms": 1, "fetch.min.bytes": 9}
 
 
 def test_librdkafka_takes_what_is_made_for_it() -> None:
