@@ -103,6 +103,8 @@ class TransactionalCommitter:
             _bounded(producer, lambda: producer.commit_transaction(self._timeout), self._timeout)
         except _FAILED as error:
             self._await_reason(refused)
+            if _told(error).args[0].code() == KafkaError.UNKNOWN:
+                self._ask_again()
             fatal = self._fatal_error()
             reason = self._reason(_told(error), refused) if fatal is None else self._reason(fatal, [])
             self._abort(reason)
@@ -134,6 +136,11 @@ class TransactionalCommitter:
             self._producer.poll(0)
             while refused and _first_reason(refused) is None and time.monotonic() < deadline:
                 self._producer.poll(_REASON_SECONDS / 20)
+
+    def _ask_again(self) -> None:
+        """Has Kafka say why it failed: it does so without a reason when a second producer comes during a commit."""
+        with contextlib.suppress(KafkaException):
+            _bounded(self._producer, lambda: self._producer.abort_transaction(_ABORT_SECONDS), _ABORT_SECONDS)
 
     def _fatal_error(self) -> KafkaException | None:
         """What has made the producer useless, None if it is not: whatever is asked of it next is refused with that."""
@@ -183,6 +190,8 @@ class TransactionalCommitter:
         servers = self._settings.bootstrap_servers
         if cause.code() in _FENCED:
             return self._fenced()
+        if first is None and cause.code() == KafkaError.UNKNOWN:
+            return KafkaAway(f"Kafka at {servers} did not say what became of a batch: {cause.str()}")
         if is_away(cause) or cause.code() in _FORGOTTEN:
             return KafkaAway(f"Kafka at {servers} does not answer: {cause.str()}")
         if first is None:

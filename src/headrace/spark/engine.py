@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 
 from headrace.config import EXACTLY_ONCE_V2, StreamsConfig
-from headrace.errors import ConfigError, EnvironmentFailed, HeadraceError, SparkEnded
+from headrace.errors import ConfigError, EnvironmentFailed, FencedError, HeadraceError, KafkaAway, SparkEnded
 from headrace.kafka.absence import await_kafka
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.internal_topics import make_topics, plan_topics
@@ -232,7 +232,23 @@ class Engine:
         assert self._loop is not None
         self._loop.join()
         failure = self._loop.failure
-        return None if failure is None else self.cause_of(failure)
+        if failure is None:
+            return None
+        cause = self.cause_of(failure)
+        if isinstance(cause, KafkaAway | FencedError) or not self._is_taken_over():
+            return cause
+        # Whatever went wrong here, as in working copies that both have used, the other process goes on with the batch.
+        fenced = taken_over(self._application_id)
+        fenced.__cause__ = cause
+        return fenced
+
+    def _is_taken_over(self) -> bool:
+        """Whether another process has committed meanwhile."""
+        assert self._loop is not None
+        try:
+            return not self._loop.may_have_made(last_commit(self._settings, self._application_id))
+        except EnvironmentFailed:
+            return False
 
     def cause_of(self, error: Exception) -> Exception:
         """The error that a user can do something about."""
