@@ -50,7 +50,7 @@ chaos: ## kill drivers, workers and brokers, again and again; SEED=… repeats a
 	@scripts/setup all
 	@$(PYTHON) -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
-bench: ## race Kafka Streams and others; latency, recovery, growth, small batches, the service; about 2 hours
+bench: ## race Kafka Streams and others; latency, recovery, growth, small batches, the service; up to 2.5 hours
 	@scripts/setup all
 	@$(PYTHON) -m benchmarks
 
