@@ -103,7 +103,7 @@ class TransactionalCommitter:
             _bounded(producer, lambda: producer.commit_transaction(self._timeout), self._timeout)
         except _FAILED as error:
             self._await_reason(refused)
-            if _told(error).args[0].code() == KafkaError.UNKNOWN:
+            if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.UNKNOWN:
                 self._ask_again()
             fatal = self._fatal_error()
             reason = self._reason(_told(error), refused) if fatal is None else self._reason(fatal, [])
