@@ -8,7 +8,7 @@ until its session times out.
 from __future__ import annotations
 
 import itertools
-import os
+import json
 import random
 import shutil
 import statistics
@@ -16,7 +16,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
@@ -67,6 +68,10 @@ class Restart:
     """Until the first result."""
     all_seconds: float
     """Until there was one in each partition."""
+    rebuilt_records: int = 0
+    """What Headrace's workers read of changelogs meanwhile."""
+    rebuild_seconds: float = 0.0
+    """How long they took for it, added up: each is one process, so these are seconds of a core."""
 
 
 @dataclass(frozen=True)
@@ -95,11 +100,10 @@ class Recovery:
 
     @property
     def rebuild_rate(self) -> float | None:
-        """Records that Headrace reads a second and core: what a lost disk takes longer than a kept one."""
-        kept, lost = (self.all_seconds(Case(kept, at_once=False), HEADRACE) for kept in (True, False))
-        if kept is None or lost is None or lost <= kept:
-            return None
-        return self.keys / (lost - kept) / (os.cpu_count() or 1)
+        """Records of changelogs that Headrace's workers turn into stores, a second and core."""
+        restarts = [each for by_contender in self.restarts.values() for each in by_contender.get(HEADRACE, [])]
+        seconds = sum(each.rebuild_seconds for each in restarts)
+        return sum(each.rebuilt_records for each in restarts) / seconds if seconds else None
 
 
 def measure(stand: Stand, keys: int, rounds: int) -> Recovery:
@@ -145,7 +149,8 @@ def _restarts(stand: Stand, application: Application, keys: int) -> Iterator[tup
                         _await_empty_group(stand, application)
                     running = Running(stand, application)
                     _await_results(watcher, running)
-                    yield case, restart(watcher.stop(), running.started, application.partitions)
+                    taken = restart(watcher.stop(), running.started, application.partitions)
+                    yield case, replace(taken, **_rebuilds(running))
     finally:
         running.kill()
 
@@ -159,6 +164,16 @@ def restart(arrivals: list[Arrival], started: float, partitions: int) -> Restart
     if len(first) < partitions:
         raise RuntimeError(f"Only {len(first)} of {partitions} partitions have a new result.")
     return Restart(min(first.values()), max(first.values()))
+
+
+def _rebuilds(running: Running) -> dict[str, Any]:
+    """What Headrace's batches say of rebuilds; nothing for others, which note no batches."""
+    noted = running.home / "batches.jsonl"
+    batches = [json.loads(line) for line in noted.read_text().splitlines()] if noted.exists() else []
+    return {
+        "rebuilt_records": sum(batch["rebuilt"] for batch in batches),
+        "rebuild_seconds": sum(batch["rebuild_seconds"] for batch in batches),
+    }
 
 
 @contextmanager

@@ -27,7 +27,8 @@ def main() -> None:
 
         def note(progress: Any) -> None:
             facts = {"time": time.time(), "records": progress.records, "seconds": round(progress.seconds, 4)}
-            batches.write(json.dumps(facts) + "\n")
+            rebuilt = {"rebuilt": progress.rebuilt_records, "rebuild_seconds": progress.rebuild_seconds}
+            batches.write(json.dumps(facts | rebuilt) + "\n")
 
         app.on_progress(note)
         app.start()

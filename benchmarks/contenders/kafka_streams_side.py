@@ -15,6 +15,7 @@ from headrace.kafka.jars import Jar, JarSet, resolve
 from headrace.kafka.java import find_java
 
 VERSION = "4.3.1"
+HASHES = Path(__file__).with_name("jars.sha256")
 
 _LIBRARY = JarSet(
     "kafka-streams",
@@ -22,8 +23,9 @@ _LIBRARY = JarSet(
         Jar("org.apache.kafka", "kafka-streams", VERSION),
         Jar("com.fasterxml.jackson.core", "jackson-databind", "2.21.2"),
     ),
+    HASHES,
 )
-_COMPILER = JarSet("java-compiler", (Jar("org.eclipse.jdt", "ecj", "3.42.0", transitive=False),))
+_COMPILER = JarSet("java-compiler", (Jar("org.eclipse.jdt", "ecj", "3.42.0", transitive=False),), HASHES)
 _SOURCE = Path(__file__).parent / "java" / "Contender.java"
 
 

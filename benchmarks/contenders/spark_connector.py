@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.contenders.kafka_streams_side import HASHES
 from headrace.kafka.jars import Jar, JarSet
 
 # Listed one by one: the connector asks for a token provider of its own version, which is in no repository, and what
@@ -14,4 +15,5 @@ SPARK_KAFKA = JarSet(
         Jar("org.apache.kafka", "kafka-clients", "3.9.2", transitive=False),
         Jar("org.apache.commons", "commons-pool2", "2.13.1", transitive=False),
     ),
+    HASHES,
 )

@@ -10,6 +10,7 @@ from headrace.config import StreamsConfig
 from headrace.errors import EnvironmentFailed, StreamsError
 from headrace.kafka.embedded import default_state_dir
 from headrace.kafka.locks import Lock
+from headrace.private_files import make_private_directory
 
 
 def state_directory(config: StreamsConfig) -> Path:
@@ -61,7 +62,7 @@ def at_rest(state_dir: Path, application_id: str) -> Iterator[None]:
 def _lock(state_dir: Path, application_id: str) -> Lock:
     path = lock_of(state_dir, application_id)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_directory(path.parent)
         return Lock.on(path)
     except OSError as error:
         raise EnvironmentFailed(

@@ -35,13 +35,23 @@ class Settings(msgspec.Struct):
     first_batch: int
     """From which batch on."""
     sign: int
+    waits_for_spark: bool
+    """Whether no batch runs before Spark has started."""
+    pause_seconds: float
+    """How long each phase of a batch takes at least."""
 
 
 def main() -> None:
     faulthandler.register(signal.SIGUSR1)
     threading.Thread(target=_end_with_the_test, daemon=True).start()
     settings = msgspec.json.decode(sys.argv[1], type=Settings)
-    Doom(settings.phase, settings.first_batch, settings.sign)
+    Doom(
+        settings.phase,
+        settings.first_batch,
+        settings.sign,
+        waits_for_spark=settings.waits_for_spark,
+        pause_seconds=settings.pause_seconds,
+    )
     config = StreamsConfig(
         application_id=settings.application_id,
         bootstrap_servers=settings.servers,

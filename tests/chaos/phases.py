@@ -13,7 +13,7 @@ from typing import Any
 import confluent_kafka
 from pyspark import SparkContext
 
-from headrace.spark import commit, engine, job
+from headrace.spark import commit, first_worker, job, runtime
 from headrace.spark.batches import FIRST_BATCH, BatchLoop
 from headrace.spark.commit_record import CommitRecord
 from headrace.spark.task_run import Report
@@ -40,11 +40,6 @@ _STAGES = ("run_all_stages", "run_first_stage", "run_later_stage")
 """What workers run, by the names that jobs know it by."""
 
 
-_SLOW_SECONDS = 0.06
-"""How long each phase takes at least: batches are so short that a random strike would miss them, and all would be done
-before the test can strike again."""
-
-
 def say(*words: object) -> None:
     """Tells the test what happens, with the time: clocks of processes agree."""
     # In one piece: the lines of two threads must not run into each other.
@@ -57,18 +52,28 @@ class Doom:
     What an application commits when it first starts counts as batch 0, which is not announced.
     """
 
-    def __init__(self, phase: str | None, first_batch: int = 0, sign: int = signal.SIGKILL) -> None:
+    def __init__(
+        self,
+        phase: str | None,
+        first_batch: int = 0,
+        sign: int = signal.SIGKILL,
+        *,
+        waits_for_spark: bool = False,
+        pause_seconds: float = 0.0,
+    ) -> None:
         self._phase = phase
         self._first_batch = first_batch
         self._sign = sign
+        self.pause_seconds = pause_seconds
         self._batch = FIRST_BATCH
         self._announce_spark()
         self._announce_batches()
         _replace(commit, functools.partial(_Producer, self), "Producer")
-        for name in _STAGES:
-            _replace(job, _slowed(getattr(job, name)), name)
+        if waits_for_spark:
+            _replace(runtime.SparkRuntime, lambda spark: None, "first_worker")
+        self._reach_into_workers(lambda run: _slowed(run, pause_seconds))
         if phase in (AFTER_HOLD, REBUILD):
-            self._reach_into_workers(phase)
+            self._reach_into_workers(lambda run: _doomed(run, phase, os.getpid(), first_batch))
 
     def strike_at(self, phase: str) -> None:
         """Strikes if this is the phase."""
@@ -79,14 +84,14 @@ class Doom:
             signal.pthread_kill(threading.get_ident(), self._sign)
 
     def _announce_spark(self) -> None:
-        make_context = engine.make_context
+        make_context = runtime.make_context
 
         def make_context_and_tell(*arguments: Any, **options: Any) -> SparkContext:
             context = make_context(*arguments, **options)
             say("spark")
             return context
 
-        _replace(engine, make_context_and_tell, "make_context")
+        _replace(runtime, make_context_and_tell, "make_context")
 
     def _announce_batches(self) -> None:
         begin, run, tell = BatchLoop._begin, BatchLoop._commit, BatchLoop._tell
@@ -110,14 +115,14 @@ class Doom:
         _replace(BatchLoop, run_and_tell, "_commit")
         _replace(BatchLoop, tell_of_rebuilt, "_tell")
 
-    def _reach_into_workers(self, phase: str) -> None:
-        for name in _STAGES:
-            _replace(job, _doomed(getattr(job, name), phase, os.getpid(), self._first_batch), name)
+    def _reach_into_workers(self, changed: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Has Spark's workers and the first worker run something else."""
+        for owner, name in (*((job, name) for name in _STAGES), (first_worker, _STAGES[0])):
+            _replace(owner, changed(getattr(owner, name)), name)
 
 
-def _slowed(run: Callable[..., Any]) -> Callable[..., Any]:
+def _slowed(run: Callable[..., Any], seconds: float) -> Callable[..., Any]:
     """The function in a worker that takes its time."""
-    seconds = _SLOW_SECONDS
 
     def slowed(*arguments: Any) -> Any:
         import time
@@ -149,17 +154,17 @@ class _Producer(confluent_kafka.Producer):
         self._doom = doom
 
     def begin_transaction(self) -> None:
-        time.sleep(_SLOW_SECONDS)
+        time.sleep(self._doom.pause_seconds)
         self._doom.strike_at(BEFORE_PRODUCE)
         super().begin_transaction()
 
     def commit_transaction(self, *arguments: Any) -> None:
         super().flush()
-        time.sleep(_SLOW_SECONDS)
+        time.sleep(self._doom.pause_seconds)
         self._doom.strike_at(AFTER_PRODUCE)
         super().commit_transaction(*arguments)
         self._doom.strike_at(AFTER_COMMIT)
-        time.sleep(_SLOW_SECONDS)
+        time.sleep(self._doom.pause_seconds)
 
 
 def doom_worker(phase: str, driver: int, batch: int) -> None:

@@ -87,6 +87,11 @@ class Application:
                 return event
         raise AssertionError(f"The application ended with {self.exit_code} before {name!r}: see {self.log}")
 
+    def await_spark(self) -> None:
+        """Waits until it has Spark; the first batch may begin before."""
+        if self._jvm is None:
+            self.await_event("spark")
+
     def await_after(self, moment: float) -> None:
         """Waits until all that happened before a moment is known."""
         while (event := self.next_event()) is not None and event.time <= moment:
@@ -128,6 +133,11 @@ class Application:
             if workers := sorted(pid for pid in python if pid not in parents and parent_of(pid) in python):
                 return workers
             time.sleep(_POLL_SECONDS)
+
+    def first_worker(self) -> int | None:
+        """The worker process that runs batches while Spark starts; None where there is none any more."""
+        below = descendants(self.pid)
+        return next((pid for pid in below if "headrace.spark.first_worker" in command_line(pid)), None)
 
     def signal(self, sign: int) -> None:
         """Sends the driver a signal."""

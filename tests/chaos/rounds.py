@@ -26,7 +26,10 @@ from tests.chaos.outcome import differences, open_transactions
 from tests.chaos.phases import AFTER_COMMIT, AFTER_PRODUCE, KILLED_AT, REBUILD, STOPPED_AT
 from tests.chaos.processes import Application, await_unused, is_alive
 
-VICTIMS = ("driver", "jvm", "worker", "broker")
+FIRST_WORKER = "first-worker"
+ON_SPARK = ("jvm", "worker")
+"""Victims that there are when Spark runs the batches."""
+VICTIMS = ("driver", *ON_SPARK, FIRST_WORKER, "broker")
 """Whom a random moment may hit; the driver is a Python process and a JVM."""
 STOPPED = "stopped-"
 STOPPED_AFTER = {f"{STOPPED}after-begin": 0, f"{STOPPED}after-first-commit": 1}
@@ -49,13 +52,23 @@ ALL_KINDS = (*VICTIMS, *PHASES, UNDISTURBED, EVERY_PHASE, EVERY_LOSS, EVERY_VICT
 _FOREVER = {"retention.ms": "-1", "message.timestamp.type": "CreateTime"}
 _LONG_MS, _SHORT_MS = 60_000, 10_000
 """How long a transaction may last."""
+_PAUSE_SECONDS = 0.06
+"""How long each phase of a batch takes at least: batches are so short that a random strike would miss them."""
+_LONG_PAUSE_SECONDS = 0.8
+"""The same of two drivers: orders have to be left when one of them has ended, which takes as long as Spark's start."""
 _CACHE_BYTES = 10 * 1024 * 1024
 _POLL_SECONDS = 0.1
 _ANSWER_SECONDS = 10.0
 _PATIENCE_SECONDS = 300.0
 _MOST_STARTS = 16
 _SKIPPED = "Couldn't find leader endpoint for partitions"
-_NAMES = {"driver": "the driver", "jvm": "the driver's JVM", "worker": "a Python worker", "broker": "the broker"}
+_NAMES = {
+    "driver": "the driver",
+    "jvm": "the driver's JVM",
+    "worker": "a Python worker",
+    FIRST_WORKER: "the first worker",
+    "broker": "the broker",
+}
 
 
 @dataclass(frozen=True)
@@ -125,7 +138,7 @@ def play(scene: Scene, seed: str) -> Outcome:
     outcome = Outcome(seed)
     batch = chance.randrange(1, max(2, scene.orders // scene.records_a_batch - 3))
     cached = kind in VICTIMS and chance.random() < 0.25
-    with Run.on(scene, outcome, _CACHE_BYTES if cached else 0) as run:
+    with Run.on(scene, outcome, chance, _CACHE_BYTES if cached else 0) as run:
         try:
             _strike(run, kind, batch, chance)
             run.finish()
@@ -140,7 +153,8 @@ def play(scene: Scene, seed: str) -> Outcome:
 def _strike(run: Run, kind: str, batch: int, chance: random.Random) -> None:
     """Does to the application what a kind of round has in store for it."""
     if kind in VICTIMS:
-        run.strike_at_random(kind, batch, chance)
+        # The first worker is gone as soon as Spark is there.
+        run.strike_at_random(kind, 1 if kind == FIRST_WORKER else batch, chance)
     elif kind == REBUILD:
         run.kill_in_passing(batch)
         run.kill_at(REBUILD, batch)
@@ -178,9 +192,12 @@ def _strike(run: Run, kind: str, batch: int, chance: random.Random) -> None:
 class Run:
     """One application on its way through the orders, in one process after the other."""
 
-    def __init__(self, scene: Scene, outcome: Outcome, cache_max_bytes: int) -> None:
+    def __init__(self, scene: Scene, outcome: Outcome, chance: random.Random, cache_max_bytes: int) -> None:
         self._scene = scene
         self._outcome = outcome
+        self._chance = chance
+        self._waits_for_spark: bool | None = None
+        """Whether no batch runs before Spark has started; None where each process does as chance has it."""
         self._id = f"chaos-{uuid.uuid4().hex[:8]}"
         self._directory = scene.directory / self._id
         self._directory.mkdir(parents=True)
@@ -198,9 +215,9 @@ class Run:
 
     @classmethod
     @contextmanager
-    def on(cls, scene: Scene, outcome: Outcome, cache_max_bytes: int = 0) -> Iterator[Run]:
+    def on(cls, scene: Scene, outcome: Outcome, chance: random.Random, cache_max_bytes: int = 0) -> Iterator[Run]:
         """A run whose processes are gone in the end, and its files too if all went well."""
-        run = cls(scene, outcome, cache_max_bytes)
+        run = cls(scene, outcome, chance, cache_max_bytes)
         try:
             yield run
         finally:
@@ -215,8 +232,13 @@ class Run:
     def strike_at_random(self, victim: str, batch: int, chance: random.Random) -> None:
         """Kills the victim at some moment of the batch, or of a later one, that is under way."""
         share = chance.random()
+        if victim in (*ON_SPARK, FIRST_WORKER):
+            self._waits_for_spark = victim in ON_SPARK
+            self._end_all()
         life = self._current()
         while True:
+            if victim in ON_SPARK:
+                life.await_spark()
             while life.await_event("begin").batch < batch:
                 pass
             time.sleep(share * life.typical_batch())
@@ -231,6 +253,8 @@ class Run:
                 self._note(f"killed {_NAMES[victim]} {delay:.2f} s into batch {hit}", done)
                 return
             self._outcome.strikes.append(f"killed {_NAMES[victim]} between two batches, which does not count")
+            if victim == FIRST_WORKER:
+                self._end_all()
             life = self._current()
 
     def kill_at(self, phase: str, batch: int) -> None:
@@ -297,15 +321,17 @@ class Run:
         """Starts two drivers at the same moment; one of them has to end, the other goes on."""
         self._end_all()
         machine = self._machine
-        first = self._start()
+        first = self._start(pause_seconds=_LONG_PAUSE_SECONDS)
         self._move_if(moved)
-        both = {first: machine, self._start(): self._machine}
+        both = {first: machine, self._start(pause_seconds=_LONG_PAUSE_SECONDS): self._machine}
+        done = self._orders_done()
+        deadline = time.monotonic() + _PATIENCE_SECONDS
         while not (ended := [life for life in both if not life.is_running]):
             time.sleep(_POLL_SECONDS)
-            assert self._orders_done() < self._scene.orders, "two drivers have gone on side by side"
+            assert time.monotonic() < deadline, "two drivers have gone on side by side"
         assert len(ended) == 1, f"both drivers have ended: see {self._log(-2)} and {self._log(-1)}"
         where = "on two machines" if moved else "on one machine"
-        self._note(f"started two drivers at once {where}", self._orders_done())
+        self._note(f"started two drivers at once {where}", done)
         self._await_fenced(ended[0], "one of them")
         # The one that goes on is the current one.
         [left] = [life for life in both if life is not ended[0]]
@@ -322,6 +348,7 @@ class Run:
     def _see_rebuilt(self, what: str) -> None:
         """Starts the application and sees that it does not use the working copies that it finds."""
         done = self._orders_done()
+        assert done < self._scene.orders, f"{what}, when all was done"
         self._start().await_event("rebuilt")
         self._note(what, done)
 
@@ -333,6 +360,10 @@ class Run:
             pid = life.jvm
         elif victim == "worker":
             pid = chance.choice(life.workers())
+        elif victim == FIRST_WORKER:
+            found = life.first_worker()
+            assert found is not None, "the first worker was gone before it was killed"
+            pid = found
         else:
             pid = self._scene.broker()
         struck = time.monotonic()
@@ -371,7 +402,12 @@ class Run:
         return any(_SKIPPED in line and self._id in line for line in lines)
 
     def _start(
-        self, phase: str | None = None, batch: int = 0, sign: int = signal.SIGKILL, transaction_ms: int = _LONG_MS
+        self,
+        phase: str | None = None,
+        batch: int = 0,
+        sign: int = signal.SIGKILL,
+        transaction_ms: int = _LONG_MS,
+        pause_seconds: float = _PAUSE_SECONDS,
     ) -> Application:
         assert len(self._lives) < _MOST_STARTS, f"the application ends again and again: see {self._log(-1)}"
         self._outcome.starts += 1
@@ -386,6 +422,8 @@ class Run:
             phase,
             batch,
             sign,
+            self._chance.random() < 0.5 if self._waits_for_spark is None else self._waits_for_spark,
+            pause_seconds,
         )
         self._lives.append(Application(settings, self._directory / f"life-{self._outcome.starts}.log"))
         return self._lives[-1]

@@ -19,6 +19,11 @@ from headrace.kafka.java import find_java
 
 SECONDS = 900.0
 """How long anything may take on a machine that is busy with other things."""
+_SECURITY = {
+    "spark.authenticate": "true",
+    "spark.authenticate.secret": "the-cluster-s-own",
+    "spark.network.crypto.enabled": "true",
+}
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = re.compile(r"Successfully registered with master")
 _LEAN = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
@@ -80,7 +85,7 @@ class Cluster:
             "PYTHONPATH": str(hiding),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": _LEAN,
+            "SPARK_DAEMON_JAVA_OPTS": " ".join([_LEAN, *(f"-D{name}={value}" for name, value in _SECURITY.items())]),
         }
         common = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
         master = Daemon("master", ["org.apache.spark.deploy.master.Master", *common], directory, environment)
@@ -101,6 +106,7 @@ class Cluster:
     def settings(self) -> dict[str, str]:
         """Settings of Spark for an application that runs here."""
         return {
+            **_SECURITY,
             "spark.driver.host": "127.0.0.1",
             "spark.driver.extraJavaOptions": _LEAN,
             "spark.executor.memory": "512m",

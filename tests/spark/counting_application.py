@@ -1,13 +1,15 @@
 """An application in a process of its own: `python -m tests.spark.counting_application SETTINGS`.
 
-SETTINGS is JSON: servers, state_dir and application_id; with goes_on, what fails is started again, and with
-brings_spark, the context is the program's own. At each line of standard input it processes all there is.
+SETTINGS is JSON, or @ and the path of a file with it: servers, state_dir and application_id, and settings for Spark and
+Kafka; with goes_on, what fails is started again, and with brings_spark, the context is the program's own. At each line
+of standard input it processes all there is.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 from headrace import REPLACE_THREAD, Consumed, Produced, Serdes, Streams, StreamsBuilder, StreamsConfig, Topology
 from headrace.spark.session import make_context
@@ -23,13 +25,16 @@ def topology(application_id: str) -> Topology:
 
 
 def main() -> None:
-    settings = json.loads(sys.argv[1])
+    given = sys.argv[1]
+    settings = json.loads(Path(given[1:]).read_text() if given.startswith("@") else given)
     config = StreamsConfig(
         application_id=settings["application_id"],
         bootstrap_servers=settings["servers"],
         state_dir=settings["state_dir"],
         num_stream_threads=2,
         cache_max_bytes=0,
+        spark=settings.get("spark", {}),
+        kafka=settings.get("kafka", {}),
     )
     if settings.get("brings_spark"):
         make_context("mine", settings={})

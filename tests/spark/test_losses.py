@@ -41,7 +41,7 @@ from headrace.spark.parcels import DRIVER, ParcelWriter
 from headrace.spark.results import Outputs
 from headrace.spark.worker import host_directory
 from headrace.spark.working_copy import WorkingCopy
-from tests.spark.lab import await_that
+from tests.spark.lab import await_file, await_that, held_up
 from tests.spark.running import read_all
 
 TEXT, LONG = Serdes.string(), Serdes.long()
@@ -297,6 +297,30 @@ def test_a_source_topic_that_is_created_again_under_a_running_application_ends_i
         with pytest.raises(EnvironmentFailed, match=rf"Topic {application.source} was deleted and created again"):
             streams.wait(PATIENCE)
     assert application.counts() == up_to(5)
+
+
+def test_a_batch_is_not_committed_if_its_source_topic_was_created_again_meanwhile(
+    application: Counting, tmp_path: Path
+) -> None:
+    """Who reads a topic that is created again within a moment goes on in the new one: 2 of its records were counted."""
+
+    def counting_slowly(source: str, results: str) -> Topology:
+        builder = StreamsBuilder()
+        records = builder.stream(source, Consumed(key=TEXT, value=TEXT))
+        counts = records.map_values(lambda value: held_up(tmp_path, value)).group_by_key().count("counts")
+        counts.to_stream().to(results, Produced(key=TEXT, value=LONG))
+        return builder.build()
+
+    with application.started(counting_slowly) as streams:
+        producer = Producer(application.settings.producer())
+        producer.produce(application.source, "slow", "k")
+        producer.flush()
+        await_file(tmp_path / "there")
+        create_again(application)
+        (tmp_path / "go").touch()
+        with pytest.raises(EnvironmentFailed, match=rf"Topic {application.source} was deleted and created again"):
+            streams.wait(PATIENCE)
+    assert application.counts() == []
 
 
 def test_a_topic_of_a_pattern_may_go(application: Counting) -> None:

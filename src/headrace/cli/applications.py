@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.kafka.internal_topics import COMMITS, commits_topic
+from headrace.kafka.internal_topics import COMMITS, commits_topic, peers_topic
 from headrace.kafka.topics import Topics, fixed_sinks, is_internal
 from headrace.presence import serving_directory
 from headrace.topology import Topology
@@ -77,7 +77,8 @@ def internal_topics(application_id: str, known: Mapping[str, int]) -> list[str]:
     return sorted(
         name
         for name in known
-        if name == commits or (is_internal(name, application_id) and not name.startswith(tuple(others)))
+        if name in (commits, peers_topic(application_id))
+        or (is_internal(name, application_id) and not name.startswith(tuple(others)))
     )
 
 

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
@@ -15,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from headrace.errors import EnvironmentFailed
+from headrace.private_files import make_private_directory, open_private
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _SLOW_SECONDS = 1.0
@@ -130,8 +132,10 @@ def chatter_in(log_file: Path, level: str) -> Iterator[Terminal]:
 
 def _open_log(path: Path) -> TextIO:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("a", encoding="utf-8", buffering=1)
+        make_private_directory(path.parent)
+        log = open_private(path, "a", encoding="utf-8", buffering=1)
+        assert isinstance(log, TextIOWrapper)
+        return log
     except OSError as error:
         raise EnvironmentFailed(
             f"The log file {path} cannot be written: {error.strerror}. Choose another place with --log-file."

@@ -46,8 +46,11 @@ _DEFAULTS = {
 
 
 def redact(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with secrets hidden, fit for a log or a message."""
-    return {name: _HIDDEN if _SECRET.search(name) else value for name, value in settings.items()}
+    """The settings with secrets hidden, fit for a log or a message, also those inside of a value."""
+    return {
+        name: _HIDDEN if _SECRET.search(name) or _SECRET.search(str(value)) else value
+        for name, value in settings.items()
+    }
 
 
 @dataclass(frozen=True, repr=False)

@@ -23,6 +23,7 @@ from headrace.kafka.home import Endpoint, Home
 from headrace.kafka.jars import BROKER, Progress, resolve
 from headrace.kafka.java import find_java
 from headrace.kafka.locks import Lock, owned
+from headrace.private_files import PRIVATE_UMASK, make_private_directory, open_private
 
 DEFAULT_PORT = 9092
 
@@ -166,7 +167,7 @@ class EmbeddedKafka:
         command += ["--java", str(find_java().path), "--port", str(port), "--lock-fd", str(keeper_lock.fd)]
         command += ["--same-port"] if killed is not None else []
         command += [f"--setting={name}={value}" for name, value in self._settings.items()]
-        with self._home.keeper_log.open("wb") as log:
+        with open_private(self._home.keeper_log, "wb") as log:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -176,6 +177,7 @@ class EmbeddedKafka:
                 env={**os.environ, "PYTHONPATH": _python_path()},
                 start_new_session=True,
                 pass_fds=(keeper_lock.fd,),
+                umask=PRIVATE_UMASK,
             )
         threading.Thread(target=process.wait, daemon=True).start()  # so that its end leaves no zombie
 
@@ -222,7 +224,7 @@ class EmbeddedKafka:
 
 def _make_directory(directory: Path) -> None:
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_private_directory(directory)
     except OSError as error:
         raise EnvironmentFailed(
             f"The directory {directory} for the embedded Kafka cannot be made: {error.strerror}. "

@@ -18,14 +18,23 @@ _COMMITS_CONFIGS = {
 }
 
 
+PEERS = "peers"
+"""The topic with the secret that instances sign requests to each other with."""
+
+
+def peers_topic(application_id: str) -> str:
+    """The application's topic of its instances' secret."""
+    return f"{application_id}-{PEERS}"
+
+
 def commits_topic(application_id: str) -> str:
     """The application's topic of commits."""
     return f"{application_id}-{COMMITS}"
 
 
 def is_own(topic: str, application_id: str) -> bool:
-    """Whether a topic is the application's own, by its name: its commits, a changelog, a repartition topic."""
-    return topic == commits_topic(application_id) or is_internal(topic, application_id)
+    """Whether a topic is the application's own, by its name: its commits, a changelog, a repartition topic, …"""
+    return topic in (commits_topic(application_id), peers_topic(application_id)) or is_internal(topic, application_id)
 
 
 def plan_topics(topology: Topology, config: StreamsConfig, settings: ClientSettings) -> PartitionPlan:

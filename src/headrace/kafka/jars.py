@@ -1,7 +1,8 @@
 """Jars by Maven coordinates, resolved once with the Ivy that pyspark ships and kept in a cache.
 
 A set of jars is a directory `<cache>/jars/<set>-<hash of its coordinates>`. It is filled beside its final place and
-renamed when complete, so a directory that exists with a manifest that fits is whole.
+renamed when complete. `jars.sha256` has the hash of every jar of every set. They are checked after a download and on
+every use: jars that were changed on the way, or in the cache, are not run.
 
     HEADRACE_CACHE          the cache directory, instead of headrace in the user's cache directory
     HEADRACE_IVY_SETTINGS   an ivysettings.xml, for a mirror or a proxy repository
@@ -13,22 +14,22 @@ import argparse
 import fcntl
 import hashlib
 import importlib.util
-import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from headrace.errors import EnvironmentFailed
 from headrace.kafka.java import find_java
 
-_MANIFEST = "manifest.json"
+_HASHES = Path(__file__).with_name("jars.sha256")
 _RETRIEVE_PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
 
 
@@ -48,6 +49,15 @@ class JarSet:
 
     name: str
     jars: tuple[Jar, ...]
+    hash_file: Path = _HASHES
+    """Where the hashes of its jars are, those of other sets too: `<hash>  <set>/<jar>` by line."""
+
+    @cached_property
+    def hashes(self) -> dict[str, str]:
+        """By file name the SHA-256 of each jar."""
+        lines = (line.split() for line in self.hash_file.read_text().splitlines())
+        named = ((path.split("/"), digest) for digest, path in lines)
+        return {jar: digest for (jar_set, jar), digest in named if jar_set == self.name}
 
     @property
     def directory(self) -> Path:
@@ -98,15 +108,18 @@ def resolve(jar_set: JarSet, progress: Progress | None = None) -> list[Path]:
 
 
 def cached(jar_set: JarSet) -> list[Path] | None:
-    """The paths of the set's jars if all are in the cache, whole; else None."""
-    directory = jar_set.directory
+    """The paths of the set's jars if all are in the cache, each with the hash it should have; else None."""
+    paths = [jar_set.directory / name for name in jar_set.hashes]
     try:
-        sizes: dict[str, int] = json.loads((directory / _MANIFEST).read_text())
-        if all((directory / name).stat().st_size == size for name, size in sizes.items()):
-            return [directory / name for name in sizes]
-    except (OSError, ValueError):
-        pass
-    return None
+        sound = all(hash_of(path) == digest for path, digest in zip(paths, jar_set.hashes.values(), strict=True))
+    except OSError:
+        return None
+    return paths if paths and sound else None
+
+
+def hash_of(jar: Path) -> str:
+    """The SHA-256 of a file."""
+    return hashlib.sha256(jar.read_bytes()).hexdigest()
 
 
 def _download(jar_set: JarSet, progress: Progress | None) -> None:
@@ -115,13 +128,28 @@ def _download(jar_set: JarSet, progress: Progress | None) -> None:
         filled = Path(scratch) / "jars"
         filled.mkdir()
         _run_ivy(jar_set, Path(scratch), filled, progress)
-        sizes = {jar.name: jar.stat().st_size for jar in sorted(filled.glob("*.jar"))}
-        if not sizes:
-            raise EnvironmentFailed(f"Ivy resolved the jar set '{jar_set.name}' to no jar at all.")
-        (filled / _MANIFEST).write_text(json.dumps(sizes, indent=1))
+        _check(jar_set, {jar.name: hash_of(jar) for jar in sorted(filled.glob("*.jar"))})
         if directory.exists():
             shutil.rmtree(directory)
         filled.rename(directory)
+
+
+def _check(jar_set: JarSet, found: Mapping[str, str]) -> None:
+    """Raises EnvironmentFailed where what was downloaded is not what was meant."""
+    wrong = [f"{name} is missing" for name in jar_set.hashes.keys() - found.keys()]
+    wrong += [f"{name} is not among the jars of the set" for name in found.keys() - jar_set.hashes.keys()]
+    wrong += [
+        f"{name} has the SHA-256 {found[name]} instead of {digest}"
+        for name, digest in jar_set.hashes.items()
+        if found.get(name, digest) != digest
+    ]
+    if wrong:
+        listed = "\n".join(f"  {each}" for each in sorted(wrong))
+        raise EnvironmentFailed(
+            f"The jars that were downloaded for the set '{jar_set.name}' are not the ones Headrace was tested with:\n"
+            f"{listed}\nNothing of them is used. They may have been changed on the way, or by the mirror that "
+            "HEADRACE_IVY_SETTINGS names."
+        )
 
 
 def _run_ivy(jar_set: JarSet, scratch: Path, filled: Path, progress: Progress | None) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from headrace.private_files import PRIVATE_FILE
+
 
 class Lock:
     """An open file with a lock on it, or none yet."""
@@ -23,7 +25,7 @@ class Lock:
     @classmethod
     def on(cls, path: Path) -> Lock:
         """Opens the file, without a lock so far."""
-        return cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        return cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE))
 
     def share(self) -> None:
         """Waits for the lock, to be held together with others that share it."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ADDITIONAL_RETENTION_MS = 24 * 60 * 60 * 1000
 """How much longer than its store a changelog keeps records, as in Kafka Streams."""
+_DELETIONS_KEPT_MS = 86_400_000
 _MAX_LONG = 2**63 - 1
 _WINDOWED = (StoreKind.WINDOW, StoreKind.TIMESTAMPED_WINDOW, StoreKind.SESSION)
 _INTERNAL_SUFFIXES = (
@@ -138,6 +139,7 @@ class Topics:
         self._servers = settings.bootstrap_servers
         self._readers: dict[str, Consumer] = {}
         self._timeout = timeout
+        self._knows_leaders = False
         try:
             self._admin: AdminClient = AdminClient({"log_level": 0, **settings.admin()})
         except KafkaException as error:
@@ -145,7 +147,7 @@ class Topics:
 
     def describe(self, names: Iterable[str] | None = None) -> dict[str, int]:
         """The number of partitions by topic, of those that exist; of all topics by default."""
-        found = self._ask(lambda: self._admin.list_topics(timeout=self._timeout)).topics
+        found = self._cluster().topics
         wanted = found if names is None else [name for name in names if name in found]
         return {name: len(found[name].partitions) for name in wanted if found[name].error is None}
 
@@ -237,6 +239,22 @@ class Topics:
             for resource, entries in self._ask(describe).items()
         }
 
+    def deletions_kept_ms(self, names: Iterable[str]) -> dict[str, int]:
+        """How long each of the topics that are compacted keeps the records that delete a key.
+
+        Kafka's default is assumed where it does not tell.
+        """
+        names = list(names)
+        try:
+            configs = self.configs(names)
+        except EnvironmentFailed:
+            return dict.fromkeys(names, _DELETIONS_KEPT_MS)
+        return {
+            name: int(each["delete.retention.ms"])
+            for name, each in configs.items()
+            if "compact" in each["cleanup.policy"]
+        }
+
     def configure(self, name: str, configs: Mapping[str, str]) -> None:
         """Changes settings of a topic, and no others."""
         from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
@@ -258,7 +276,7 @@ class Topics:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource, ResourceType
 
-        brokers = self._ask(lambda: self._admin.list_topics(timeout=self._timeout)).brokers
+        brokers = self._cluster().brokers
         resource = ConfigResource(ResourceType.BROKER, str(min(brokers)))
         try:
             asked = self._admin.describe_configs([resource], request_timeout=self._timeout)
@@ -337,20 +355,26 @@ class Topics:
 
     def ids(self, names: Iterable[str]) -> dict[str, str]:
         """The ids of the topics that exist: a topic that is deleted and created again gets another one."""
+        return self.ask_for_ids(names)()
+
+    def ask_for_ids(self, names: Iterable[str]) -> Callable[[], dict[str, str]]:
+        """Asks for the ids without waiting; the result waits for the answer."""
         from confluent_kafka import KafkaException, TopicCollection
 
         wanted = list(names)
-        if not wanted:
-            return {}
-        asked = self._admin.describe_topics(TopicCollection(wanted), request_timeout=self._timeout)
-        found: dict[str, str] = {}
-        for name, future in asked.items():
-            try:
-                found[name] = str(future.result().topic_id)
-            except KafkaException as error:
-                if is_away(error):
-                    raise self._unreachable(error) from None
-        return found
+        asked = self._admin.describe_topics(TopicCollection(wanted), request_timeout=self._timeout) if wanted else {}
+
+        def answer() -> dict[str, str]:
+            found: dict[str, str] = {}
+            for name, future in asked.items():
+                try:
+                    found[name] = str(future.result().topic_id)
+                except KafkaException as error:
+                    if is_away(error):
+                        raise self._unreachable(error) from None
+            return found
+
+        return answer
 
     def has_committed(self, group: str, topics: Iterable[str]) -> bool:
         """Whether a consumer group has an offset in any of these topics."""
@@ -388,11 +412,19 @@ class Topics:
             self._readers[group] = Consumer({"log_level": 0, **self._settings.consumer(**ours)})
         return self._readers[group]
 
+    def _cluster(self) -> Any:
+        """What the brokers tell of themselves and their topics."""
+        found = self._ask(lambda: self._admin.list_topics(timeout=self._timeout))
+        self._knows_leaders = True
+        return found
+
     def _offsets(self, partitions: list[Any], spec: Any, committed: bool = True) -> dict[tuple[str, int], int]:
         from confluent_kafka import IsolationLevel
 
         if not partitions:
             return {}
+        if not self._knows_leaders:
+            self._cluster()  # a client that has to look for leaders first may take seconds to ask them
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
         def list_offsets() -> dict[tuple[str, int], int]:

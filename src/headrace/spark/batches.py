@@ -14,7 +14,7 @@ from headrace.kafka.topics import Topics
 from headrace.spark.commit import TransactionalCommitter
 from headrace.spark.commit_record import NEVER_RUN, CommitRecord, TaskState
 from headrace.spark.fingerprint import Fingerprint
-from headrace.spark.job import BatchJobs
+from headrace.spark.job import HandedOver, Jobs
 from headrace.spark.pace import MOST_BYTES, Pace
 from headrace.spark.progress import BatchProgress
 from headrace.spark.purge import Purge
@@ -51,7 +51,7 @@ class BatchLoop:
         self,
         program: Program,
         topology: Fingerprint,
-        jobs: BatchJobs,
+        jobs: Jobs,
         committer: TransactionalCommitter,
         pace: Pace,
         on_progress: Callable[[BatchProgress], None],
@@ -80,6 +80,8 @@ class BatchLoop:
         self._committed = self._begin() if committed is None else committed
         # What a task has scheduled is known once it has run: so each that may schedule runs with the first batch.
         scheduling = program.layout.tasks_of(sorted(program.layout.scheduling))
+        self._left: list[Range] = []
+        """What was planned to be read and is left for the next batch."""
         self._due: dict[str, int] = {f"{group}_{partition}": 0 for group, partition in scheduling}
         """By task, when its next wall-clock punctuation is due."""
         self._recent = None if program.copies else RecentVersions(Topics(program.settings), self._changelogs())
@@ -167,14 +169,16 @@ class BatchLoop:
         try:
             interval = (self._program.config.commit_interval_ms or 0) / 1000
             began = 0.0
-            while self._may_begin(began + interval):
+            while self._may_begin(began if self._left else began + interval):
                 began = time.monotonic()
-                ranges = self._source.plan()
-                due = self._due_tasks()
-                if ranges or due:
-                    self._commit(ranges, due)
-                elif not self._waiting:
-                    self._await_news()
+                ranges, due = self._plan()
+                try:
+                    if ranges or due:
+                        self._commit(ranges, due)
+                    elif not self._waiting:
+                        self._await_news()
+                except HandedOver:
+                    self._left += ranges
                 self._rest()
         except Exception as error:
             logger.debug("a batch failed", exc_info=error)
@@ -184,6 +188,22 @@ class BatchLoop:
                 self._busy = False
                 self._stopping = True
                 self._changed.notify_all()
+
+    def _plan(self) -> tuple[list[Range], list[str]]:
+        """What the next batch reads, and its tasks that have a punctuation to run.
+
+        While Spark starts, a batch is that of one task: its results need not wait until the stores of all are rebuilt.
+        Where tasks send rows to each other, those of all have to be merged by time, and so all are in one batch.
+        """
+        ranges, due, self._left = self._left or self._source.plan(), self._due_tasks(), []
+        records = sum(each.end - each.start for each in ranges)
+        if self._jobs.move_to_spark(records) or len(self._layout.stages) > 1 or not (ranges or due):
+            return ranges, due
+        task = self._layout.task_for(*ranges[0].place) if ranges else due[0]
+        now: list[Range] = []
+        for each in ranges:
+            (now if self._layout.task_for(*each.place) == task else self._left).append(each)
+        return now, [each for each in due if each == task]
 
     def _may_begin(self, moment: float) -> bool:
         """Waits until the next batch may begin; False if none may any more."""
@@ -225,7 +245,7 @@ class BatchLoop:
     def _begin(self) -> CommitRecord:
         """Commits where the application begins: from now on there is a commit record."""
         record = self._record(FIRST_BATCH, {})
-        self._commit_record(Outputs(), record, record.positions())
+        self._commit_record(Outputs(), record, record.positions(), [])
         return record
 
     def _commit(self, ranges: list[Range], due: list[str]) -> None:
@@ -240,7 +260,7 @@ class BatchLoop:
         self._retention.follow(states, _now())
         record = self._record(number, states)
         moved = record.positions() if not self._all_offsets_sent else self._moved(record)
-        self._commit_record(outputs, record, self._source.existing(moved))
+        self._commit_record(outputs, record, self._source.existing(moved), ranges)
         self._all_offsets_sent = True
         with self._changed:
             self._committed = record
@@ -291,9 +311,11 @@ class BatchLoop:
         ids = self._source.topic_ids
         return CommitRecord(number, token, offsets, ids, self._changelog_ids, {**before, **states}, self._topology)
 
-    def _commit_record(self, outputs: Outputs, record: CommitRecord, offsets: Mapping[Place, int]) -> None:
+    def _commit_record(
+        self, outputs: Outputs, record: CommitRecord, offsets: Mapping[Place, int], ranges: list[Range]
+    ) -> None:
         self._tried = record.token
-        self._committer.commit(outputs, record, offsets)
+        self._committer.commit(outputs, record, offsets, self._source.ask_for_changes(ranges))
 
     def _moved(self, record: CommitRecord) -> dict[Place, int]:
         before = self._committed.offsets
@@ -338,9 +360,12 @@ class BatchLoop:
     # --- what is told ------------------------------------------------------------------------------------------
 
     def _tell(self, number: int, reports: list[Report], outputs: int, seconds: float) -> None:
-        rebuilt = [report.task for report in reports if report.rebuilt]
-        if rebuilt:
-            logger.info("working copies were rebuilt from the changelogs: %s", ", ".join(sorted(rebuilt)))
+        for report in reports:
+            if report.rebuilt:
+                told = (report.task, report.rebuilt_records, report.rebuild_seconds)
+                logger.info("working copy of task %s rebuilt from the changelogs: %d records in %.1f s", *told)
+        rebuilt_records = sum(report.rebuilt_records for report in reports)
+        rebuild_seconds = sum(report.rebuild_seconds for report in reports)
         self._stores.update((report.task, report.stores) for report in reports)
         dropped: dict[str, int] = {}
         for report in reports:
@@ -351,7 +376,9 @@ class BatchLoop:
             for store, count in counts.items():
                 stores[store] = stores.get(store, 0) + count
         records = sum(report.records for report in reports)
-        self._on_progress(BatchProgress(number, records, outputs, dropped, stores, seconds))
+        self._on_progress(
+            BatchProgress(number, records, outputs, dropped, stores, seconds, rebuilt_records, rebuild_seconds)
+        )
 
 
 def _now() -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from headrace.errors import EnvironmentFailed, FencedError, KafkaAway, ProductionFailed
+from headrace.errors import EnvironmentFailed, FencedError, HeadraceError, KafkaAway, ProductionFailed
 from headrace.kafka.absence import is_away
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.internal_topics import commits_topic
@@ -86,8 +86,17 @@ class TransactionalCommitter:
         self._last_token = "" if found is None else found.token
         return found
 
-    def commit(self, outputs: Outputs, record: CommitRecord, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Writes everything and commits it, or nothing of it; `offsets` are those that have moved."""
+    def commit(
+        self,
+        outputs: Outputs,
+        record: CommitRecord,
+        offsets: Mapping[tuple[str, int], int],
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Writes everything and commits it, or nothing of it; `offsets` are those that have moved.
+
+        `check` is called at the last moment, and raises where nothing is to be committed.
+        """
         producer = self._producer
         refused: list[Refused] = []
         self._began = time.monotonic()
@@ -100,6 +109,7 @@ class TransactionalCommitter:
                 send = partial(producer.send_offsets_to_transaction, positions, group, self._timeout)
                 _bounded(producer, send, self._timeout)
             self._deliver(refused)
+            check()
             _bounded(producer, lambda: producer.commit_transaction(self._timeout), self._timeout)
         except _FAILED as error:
             self._await_reason(refused)
@@ -109,6 +119,9 @@ class TransactionalCommitter:
             reason = self._reason(_told(error), refused) if fatal is None else self._reason(fatal, [])
             self._abort(reason)
             raise reason from error
+        except HeadraceError as refusal:
+            self._abort(refusal)
+            raise
         self._last_token = record.token
 
     def close(self) -> None:
@@ -235,7 +248,14 @@ class PlainCommitter(TransactionalCommitter):
         self._end: int | None = None
         """The end of the topic of commits, when the last record there was this process's."""
 
-    def commit(self, outputs: Outputs, record: CommitRecord, offsets: Mapping[tuple[str, int], int]) -> None:
+    def commit(
+        self,
+        outputs: Outputs,
+        record: CommitRecord,
+        offsets: Mapping[tuple[str, int], int],
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        check()
         refused: list[Refused] = []
         try:
             # Before anything is written too: a changelog must not end with what a process wrote that was replaced.

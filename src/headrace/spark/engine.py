@@ -7,11 +7,10 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait
 from pathlib import Path
 
-from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark import SparkContext
+from pyspark import cloudpickle
 
 from headrace.config import EXACTLY_ONCE_V2, StreamsConfig
 from headrace.errors import ConfigError, EnvironmentFailed, FencedError, HeadraceError, KafkaAway, SparkEnded
@@ -33,27 +32,24 @@ from headrace.spark.commit_record import (
 )
 from headrace.spark.failures import cause_of
 from headrace.spark.fingerprint import fingerprint
-from headrace.spark.job import BatchJobs, warm_up
-from headrace.spark.jvm import forget, has_context
+from headrace.spark.job import Jobs
 from headrace.spark.layout import Layout, lay_out
-from headrace.spark.masters import is_local
 from headrace.spark.pace import Pace
 from headrace.spark.progress import BatchProgress
-from headrace.spark.session import check_options, make_context, skips_lost
-from headrace.spark.shipping import ship_code
+from headrace.spark.runtime import NO_JVM, SparkRuntime
+from headrace.spark.session import check_options, skips_lost
 from headrace.spark.worker import Program, host_directory
 from headrace.state.boot import remove_earlier_boots
 from headrace.topology import Topology
 
 logger = logging.getLogger(__name__)
 
-_NO_JVM = (Py4JNetworkError, Py4JError, ConnectionError)
-"""What is raised where Spark's JVM is gone: there is nothing left to stop."""
 _LAST_BATCH_SECONDS = 8.0
 """How long a batch may take to end when the application is told to stop."""
 _BEGIN_SECONDS = 15.0
 """How long the first commit of another process may be under way."""
-_SPARK_LEVELS = {logging.DEBUG: "INFO", logging.INFO: "WARN"}
+_LOOK_SECONDS = 0.1
+_TOLD_TO_STOP = "the application is told to stop"
 
 
 class Stopping(HeadraceError):
@@ -79,46 +75,63 @@ class Engine:
         self._pace = Pace(config.spark)
         self._state_dir = state_directory(config)
         self._on_progress = on_progress
-        self._context: SparkContext | None = None
-        self._owns_context = False
-        self._is_warm = False
-        self._jobs: BatchJobs | None = None
+        self._spark = SparkRuntime(config.application_id, config)
+        self._jobs: Jobs | None = None
         self._loop: BatchLoop | None = None
         self._stopping = False
         self._starting = threading.Lock()
-        self._warming = threading.Lock()
 
     def warm_up(self) -> None:
         """Has Spark and its workers before they are needed."""
-        with self._warming:
-            context = self._make_context()
-            if not self._is_warm:
-                ship_code(context)
-                self._warm_workers(context)
-                self._is_warm = True
+        self._spark.warm_up()
 
     def start(self) -> None:
-        """Checks topics and the last commit, then starts the loop; after a stop it may be started again."""
+        """Checks topics and the last commit, then starts the loop; after a stop it may be started again.
+
+        Spark takes seconds to start. Meanwhile Kafka answers the questions, and the first batches run without it.
+        """
         with self._starting:
             self._stopping = False
         self._prepare()
+        # To begin is to stop every other process: not before it is known that this one can run.
+        self._spark.check_java()
         self._begin()
+        self._await_spark()
+        with self._starting:
+            if self._stopping:
+                raise Stopping(_TOLD_TO_STOP)
+
+    def _await_spark(self) -> None:
+        """Waits for Spark, or until the loop has failed without it: whoever watches over the loop finds out."""
+        assert self._loop is not None
+        starting = self._spark.start()
+        while self._loop.is_alive and not starting.done():
+            wait([starting], _LOOK_SECONDS)
+        if starting.done():
+            starting.result()
 
     def _prepare(self) -> None:
         plan = plan_topics(self._topology, self._config, self._settings)
-        # Spark takes seconds to start: Kafka answers the rest of the questions meanwhile.
-        with ThreadPoolExecutor(1, "headrace-spark") as pool:
-            starting = pool.submit(self.warm_up)
+        worker = self._spark.first_worker()
+        try:
+            self._spark.start()
             self._print = fingerprint(self._topology, plan)
             self._check_last_commit(plan)
             make_topics(self._topology, self._config, self._settings, plan)
             layout = lay_out(self._topology, plan, self._application_id, Topics(self._settings).describe())
             self._make_real_topics(plan, layout)
-            starting.result()
-        context = self._make_context()
+            program = self._program(layout, plan)
+            pickled = cloudpickle.dumps(program)
+            if worker is not None:
+                worker.begin(pickled)
+            jobs = Jobs(program, self._spark.jobs(program, pickled), worker)
+        except BaseException:
+            if worker is not None:
+                worker.close()
+            raise
         if self._jobs is not None:
             self._jobs.close()
-        self._jobs = BatchJobs(context, self._program(layout, plan, context))
+        self._jobs = jobs
 
     def _check_last_commit(self, plan: PartitionPlan) -> None:
         """Looks whether the application may go on, or begin, before anything is touched."""
@@ -138,13 +151,13 @@ class Engine:
         if not skips_lost(self._config.spark):
             check_topics(last.topic_ids, Topics(self._settings).ids(last.topic_ids))
 
-    def _program(self, layout: Layout, plan: PartitionPlan, context: SparkContext) -> Program:
-        local = is_local(context.master)
+    def _program(self, layout: Layout, plan: PartitionPlan) -> Program:
+        local = self._spark.is_local
         unlogged = [name for name, spec in self._topology.stores.items() if not spec.logging and not spec.is_global]
         if unlogged and not local:
             raise ConfigError(
                 f"Store {', '.join(unlogged)} has no changelog (logging=False), so its content lives on one machine, "
-                f"and on {context.master} tasks move between machines. Leave logging on."
+                f"and on {self._spark.context().master} tasks move between machines. Leave logging on."
             )
         copies = host_directory(str(self._state_dir), self._application_id) if local else ""
         if local:
@@ -161,29 +174,6 @@ class Engine:
             skips_lost(self._config.spark),
         )
 
-    def _make_context(self) -> SparkContext:
-        """Spark's context; one of the user's own is used as it is, and stays when the application ends."""
-        if self._context is not None:
-            return self._context
-        self._owns_context = not has_context()
-        context = self._context = make_context(
-            self._application_id, threads=self._config.num_stream_threads, settings=self._config.spark
-        )
-        if self._owns_context:
-            context.setLogLevel(spark_log_level())
-        return context
-
-    def _warm_workers(self, context: SparkContext) -> None:
-        """Has Spark run a batch without tasks meanwhile: what is slow the first time is over when records come."""
-
-        def warm() -> None:
-            try:
-                warm_up(context)
-            except Exception as error:
-                logger.debug("workers were not warmed up", exc_info=error)
-
-        threading.Thread(target=warm, name="headrace-warm-up", daemon=True).start()
-
     def restart(self) -> None:
         """Starts the loop that failed again; FencedError if another process has gone on with it meanwhile.
 
@@ -194,21 +184,13 @@ class Engine:
         if not self._loop.may_have_made(last_commit(self._settings, self._application_id)):
             raise taken_over(self._application_id)
         self._pace.slow_down()
-        if self._has_lost_spark():
-            assert self._context is not None
+        if self._spark.is_lost:
             logger.warning("Spark's JVM has died; a new one is started")
-            forget(self._context)
-            self._context, self._jobs, self._is_warm = None, None, False
+            self._spark.forget()
+            self._prepare()
+        elif self._jobs is None or self._jobs.have_failed:
             self._prepare()
         self._begin()
-
-    def _has_lost_spark(self) -> bool:
-        """Whether the JVM has died, or the user has stopped the context."""
-        assert self._context is not None
-        try:
-            return not self._context.defaultParallelism
-        except (*_NO_JVM, AttributeError):
-            return True
 
     def _begin(self) -> None:
         """Starts the loop where the last commit left off."""
@@ -220,7 +202,7 @@ class Engine:
         with self._starting:
             if self._stopping:
                 loop.close()
-                raise Stopping("the application is told to stop")
+                raise Stopping(_TOLD_TO_STOP)
             before, self._loop = self._loop, loop
             loop.start()
         if before is not None:
@@ -252,7 +234,7 @@ class Engine:
 
     def cause_of(self, error: Exception) -> Exception:
         """The error that a user can do something about."""
-        if self._context is not None and not self._owns_context and self._has_lost_spark():
+        if self._spark.is_users_own and self._spark.is_lost:
             ended = SparkEnded(
                 "The SparkContext that the application was given has ended, so the application cannot go on. Nothing "
                 "that was committed is lost: start the application again with a new context."
@@ -284,7 +266,7 @@ class Engine:
             loop = self._loop
         if loop is None:
             return
-        with contextlib.suppress(*_NO_JVM):
+        with contextlib.suppress(*NO_JVM):
             if not loop.stop(_LAST_BATCH_SECONDS):
                 logger.warning("the batch takes too long; it is done again at the next start")
         loop.join()
@@ -293,12 +275,10 @@ class Engine:
         """Ends everything."""
         self.stop()
         self._let_go()
-        if self._jobs is not None and not self._owns_context:
-            with contextlib.suppress(*_NO_JVM):
+        if self._jobs is not None:
+            with contextlib.suppress(*NO_JVM):
                 self._jobs.close()
-        if self._context is not None and self._owns_context:
-            with contextlib.suppress(*_NO_JVM):
-                self._context.stop()
+        self._spark.close()
 
     def _let_go(self) -> None:
         """Closes the connections of the last loop."""
@@ -309,8 +289,3 @@ class Engine:
     def _make_real_topics(self, plan: PartitionPlan, layout: Layout) -> None:
         specs = repartition_topics(self._application_id, plan, self._config.replication_factor)
         Topics(self._settings).ensure(spec for spec in specs if spec.name in layout.looped | layout.spilling)
-
-
-def spark_log_level() -> str:
-    """The level of Spark's log: a step quieter than this program's own, as Spark has much to say."""
-    return _SPARK_LEVELS.get(logging.getLogger(__name__).getEffectiveLevel(), "ERROR")

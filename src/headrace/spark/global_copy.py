@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headrace.kafka.topics import Topics
+from headrace.private_files import make_private_directory
 from headrace.record import Headers
 from headrace.spark.ranges import Range
 from headrace.spark.reader import KafkaReader
@@ -49,7 +50,7 @@ class GlobalCopy:
 
     def __init__(self, program: Program, directory: Path) -> None:
         self._program = program
-        directory.mkdir(parents=True, exist_ok=True)
+        make_private_directory(directory)
         self._stores = LmdbStores(str(directory), _MAP_SIZE)
         self._stores.environment.reader_check()
         self._names = [name for name, spec in program.topology.stores.items() if spec.is_global]

@@ -1,7 +1,7 @@
 """A batch as a Spark job: as few Spark tasks as it needs, each running several stream tasks.
 
 Where there is little to do, one Spark task runs all stages. Otherwise there are at most as many as cores, and a shuffle
-between two stages.
+between two stages. While Spark starts, a worker process of its own runs all stages.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
 
-from pyspark import RDD, Broadcast, SparkContext, cloudpickle
+from pyspark import RDD, Broadcast, SparkContext
 
-from headrace.errors import WorkerLost
+from headrace.errors import StreamsError, WorkerLost
 from headrace.spark.failures import is_lost_worker
+from headrace.spark.first_worker import FirstWorker
 from headrace.spark.jvm import collect, forget_deleted_files, remember_classes
 from headrace.spark.parcels import Parcel
 from headrace.spark.worker import Batch, Program, Work, run_all_stages, run_first_stage, run_later_stage, stage_of
@@ -26,17 +28,104 @@ logger = logging.getLogger(__name__)
 _BATCHES_BETWEEN_CLEANING = 1_000
 _ATTEMPTS = 4
 _FIRST_PAUSE = 0.5
+_LOOK_SECONDS = 0.5
+_MOST_RECORDS = 20_000
+"""How many records the first worker takes at once."""
+_PATIENCE_SECONDS = 2.0
+"""How long the first worker may still work on a batch when Spark is ready."""
+
+
+class HandedOver(Exception):
+    """Batches run on Spark from now on: what the first worker was given is to be planned again."""
+
+
+class Jobs:
+    """Runs the batches of a program: in the first worker, if there is one, until Spark is ready."""
+
+    def __init__(self, program: Program, spark: Future[BatchJobs], worker: FirstWorker | None) -> None:
+        self.program = program
+        self._spark = spark
+        self._worker = worker
+        self._ready_since: float | None = None
+        self._is_cancelled = False
+        spark.add_done_callback(self._note_ready)
+
+    def move_to_spark(self, records: int) -> bool:
+        """Whether a batch of so many records runs on Spark; if so, all after it do.
+
+        What is much is left to Spark although that has to start first: on the same cores, it would start later.
+        """
+        if self._spark.done() or records > _MOST_RECORDS:
+            self._leave_worker()
+        return self._worker is None
+
+    @property
+    def have_failed(self) -> bool:
+        """Whether Spark is not to be had for this program."""
+        return self._spark.done() and (self._spark.cancelled() or self._spark.exception() is not None)
+
+    def widths(self, *, is_small: bool) -> tuple[int, ...]:
+        """How many Spark tasks each stage gets; a single number where one Spark task runs all of them."""
+        return self._on_spark().widths(is_small=is_small) if self._worker is None else (1,)
+
+    def run(self, batch: Batch, works: Sequence[Work], description: str) -> list[Parcel]:
+        """What the tasks give; HandedOver where the first worker did not come to an end with them."""
+        worker = self._worker
+        if worker is None:
+            return self._on_spark().run(batch, works, description)
+        parcels = worker.run(batch, works, self._is_over)
+        if parcels is None:
+            self._leave_worker()
+            raise HandedOver
+        return parcels
+
+    def cancel(self) -> None:
+        """Ends the batch that runs, if there is one."""
+        self._is_cancelled = True
+        self._leave_worker()
+        self._spark.cancel()
+        if self._spark.done() and not self.have_failed:
+            self._spark.result().cancel()
+
+    def close(self) -> None:
+        """Lets go of the workers, and of what was sent to them."""
+        self._leave_worker()
+        if self._spark.done() and not self.have_failed:
+            self._spark.result().close()
+
+    def _on_spark(self) -> BatchJobs:
+        """What runs batches on Spark, which is waited for."""
+        while not self._spark.done():
+            self._check_cancelled()
+            wait([self._spark], _LOOK_SECONDS)
+        self._check_cancelled()
+        return self._spark.result()
+
+    def _check_cancelled(self) -> None:
+        if self._is_cancelled:
+            raise StreamsError("The batch was cancelled.")
+
+    def _is_over(self) -> bool:
+        """Whether Spark has been ready for so long that it runs the batch itself, and others beside it."""
+        return self._ready_since is not None and time.monotonic() > self._ready_since + _PATIENCE_SECONDS
+
+    def _note_ready(self, spark: Future[BatchJobs]) -> None:
+        self._ready_since = time.monotonic()
+
+    def _leave_worker(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.close()
 
 
 class BatchJobs:
-    """Runs the batches of a program."""
+    """Runs the batches of a program on Spark."""
 
-    def __init__(self, context: SparkContext, program: Program) -> None:
-        self.program = program
+    def __init__(self, context: SparkContext, program: Program, pickled: bytes) -> None:
         self._context = context
         self._layout = program.layout
         self._group = program.application_id
-        self._program: tuple[str, Broadcast[bytes]] = (program.id, context.broadcast(cloudpickle.dumps(program)))
+        self._program: tuple[str, Broadcast[bytes]] = (program.id, context.broadcast(pickled))
         self.width = max(1, context.defaultParallelism)
         """How many Spark tasks run at once."""
         remember_classes(context)

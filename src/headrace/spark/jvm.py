@@ -31,10 +31,16 @@ def has_context() -> bool:
     return SparkContext._active_spark_context is not None
 
 
-def forget(context: SparkContext) -> None:
-    """Lets go of a context whose JVM has died: a new one gets a JVM of its own."""
+def has_jvm() -> bool:
+    """Whether this process has a JVM already, with or without a context."""
+    return SparkContext._gateway is not None
+
+
+def forget(context: SparkContext | None) -> None:
+    """Lets go of a context whose JVM has died, or that was never made: a new one gets a JVM of its own."""
     with contextlib.suppress(Exception):
-        context.stop()
+        if context is not None:
+            context.stop()
     with contextlib.suppress(Exception):
         SparkContext._gateway.shutdown()
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None

@@ -16,3 +16,7 @@ class BatchProgress:
     dropped: Mapping[str, int]
     stores: Mapping[str, int]
     seconds: float
+    rebuilt_records: int = 0
+    """Records of changelogs that were read to rebuild working copies."""
+    rebuild_seconds: float = 0.0
+    """How long that took, all tasks together."""

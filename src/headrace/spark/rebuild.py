@@ -35,6 +35,8 @@ class Changelogs:
         self._partition = partition
         self._reader = reader
         self._admin = admin
+        self.records = 0
+        """How many records were read so far."""
 
     def read(self, stores: Readers, starts: Mapping[str, int] | None = None) -> Iterator[Changes]:
         """What the changelogs have from these offsets on, or in all, as changes of the stores, some at a time.
@@ -49,6 +51,7 @@ class Changelogs:
             start = None if starts is None else starts.get(place[0], 0)
             records = self._records(place, start, ends[place])
             while piece := list(islice(records, _RECORDS_AT_ONCE)):
+                self.records += len(piece)
                 yield {spec.name: rebuilt_changes(spec, stores(spec.name), piece)}
 
     def _records(self, place: tuple[str, int], start: int | None, end: int) -> Iterator[ChangelogRecord]:

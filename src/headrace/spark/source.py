@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -119,6 +119,23 @@ class Source:
         counts = self._topics.describe(self._layout.global_topics)
         return self._topics.ends((topic, number) for topic, count in counts.items() for number in range(count))
 
+    def ask_for_changes(self, ranges: list[Range]) -> Callable[[], None]:
+        """Asks whether the topics of these ranges are still the ones that were planned; the result raises if not.
+
+        A topic that is deleted and created again within a moment goes unnoticed by those who read it: they go on in the
+        new one.
+        """
+        known = {each.topic: self.topic_ids[each.topic] for each in ranges if each.topic in self.topic_ids}
+        answer = self._topics.ask_for_ids(known)
+
+        def check() -> None:
+            ids = answer()
+            if created_again(known, ids) and self._skips_lost:
+                raise KafkaAway("A source topic was created again: the batch is planned again.")
+            check_topics(known, ids)
+
+        return check
+
     def close(self) -> None:
         """Lets go of the connections."""
         self._tail.close()
@@ -182,23 +199,31 @@ class Source:
         try:
             self._tail.wait(seconds)
         except KafkaException as error:
-            if is_away(error):
-                raise KafkaAway(f"Kafka at {self._settings.bootstrap_servers} does not answer: {error}") from error
-            if error.args[0].code() not in (*_LOST, *_GONE):
-                raise EnvironmentFailed(
-                    f"Kafka at {self._settings.bootstrap_servers} refused to send records: {error.args[0].str()}"
-                ) from error
-            self.look_again()
+            self._hear(error)
         else:
             if self._tail.has_more_than(self._pace.records):
                 self._tail.leave()
+
+    def _hear(self, error: KafkaException) -> None:
+        """Raises what Kafka says; where records or topics are gone, the next plan looks for what is there."""
+        if is_away(error):
+            raise KafkaAway(f"Kafka at {self._settings.bootstrap_servers} does not answer: {error}") from error
+        if error.args[0].code() not in (*_LOST, *_GONE):
+            raise EnvironmentFailed(
+                f"Kafka at {self._settings.bootstrap_servers} refused to send records: {error.args[0].str()}"
+            ) from error
+        self.look_again()
 
     def _read_here(self, ranges: list[Range]) -> list[Range]:
         """Begins to follow the partitions; gives the ranges with their records, if these arrive soon.
 
         A worker takes some milliseconds for each partition that it reads, however little there is in it.
         """
-        self._tail.follow({place: self.positions[place] for place in self._known})
+        try:
+            self._tail.follow({place: self.positions[place] for place in self._known})
+        except KafkaException as error:
+            self._hear(error)
+            return ranges
         wanted = {each.place: each.end for each in ranges}
         deadline = time.monotonic() + _SOON_SECONDS
         while not self._tail.has_reached(wanted):

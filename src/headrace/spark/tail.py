@@ -20,6 +20,8 @@ librdkafka = logging.getLogger("headrace.librdkafka")
 MOST_RECORDS = 2_000
 """With more records than this ahead, workers read for themselves."""
 _MOST_BYTES = 1 << 20
+_SILENCE_SECONDS = 15.0
+"""How long Kafka may be silent until it counts as away."""
 _CONSUMER = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -48,6 +50,8 @@ class Tail:
         self._starts: dict[Place, int] = {}
         self._ends: dict[Place, int] = {}
         self._records = self._bytes = 0
+        self._met: set[str] = set()
+        """Topics that the consumer knows where to find."""
         self.is_following = False
 
     def has_more_than(self, records: int) -> bool:
@@ -70,6 +74,7 @@ class Tail:
 
     def follow(self, positions: Mapping[Place, int]) -> None:
         """Begins to read at these offsets."""
+        self._meet({topic for topic, _ in positions})
         self._forget()
         self._starts = dict(positions)
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in positions.items()])
@@ -105,6 +110,13 @@ class Tail:
     def close(self) -> None:
         """Lets go of the connections."""
         self._consumer.close()
+
+    def _meet(self, topics: set[str]) -> None:
+        """Asks where topics are; the consumer, left to itself, finds those that are new to it after a second."""
+        if new := topics - self._met:
+            # One answer about all topics of the cluster is less than one for each of many.
+            self._consumer.list_topics(new.pop() if len(new) == 1 else None, _SILENCE_SECONDS)
+            self._met |= topics
 
     def _forget(self) -> None:
         self._rows.clear()

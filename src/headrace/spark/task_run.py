@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -63,6 +64,10 @@ class Report(msgspec.Struct):
     """By store, how many entries it has."""
     rebuilt: bool
     """Whether its working copy was rebuilt from the changelogs."""
+    rebuilt_records: int
+    """How many records that took."""
+    rebuild_seconds: float
+    """How long that took."""
 
 
 class Received:
@@ -107,6 +112,7 @@ class TaskRun:
         self._unread: set[str] = set()
         """Topics that go on in Kafka behind what the task reads of them."""
         self._rebuilt = False
+        self._rebuild_seconds = 0.0
         self._results: dict[str, list[Row]] = {}
         """What the driver is to write, by topic."""
         layout = program.layout
@@ -137,7 +143,10 @@ class TaskRun:
         copy = WorkingCopy(copies_directory(self._program) / self._work.task, [spec.name for spec in self._stores])
         try:
             before = self._work.state.version
+            began = time.perf_counter()
             self._rebuilt = copy.bring_to(before, self._read_all, self._catch_up)
+            if self._rebuilt:
+                self._rebuild_seconds = time.perf_counter() - began
             version = f"{self._batch.number}-{uuid.uuid4().hex[:12]}"
             with copy.read(self._work.state.facts) as overlays:
                 self._run(overlays, parcels, version)
@@ -183,6 +192,8 @@ class TaskRun:
             dict(task.dropped),
             {name: len(overlay) for name, overlay in overlays.items()},
             self._rebuilt,
+            self._changelogs.records if self._rebuilt else 0,
+            self._rebuild_seconds,
         )
         content = msgspec.msgpack.encode(report)
         self._out.place(DRIVER, self._partition, REPORT).append((0, 0, None, content, NO_HEADERS))

@@ -85,20 +85,27 @@ _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 a twelfth of a task's time."""
 
 
-def program_of(program_id: str, pickled: Broadcast[bytes]) -> Program:
-    """The program, unpickled once in each worker process."""
+def program_of(program_id: str, pickled: Broadcast[bytes] | None) -> Program:
+    """The program, unpickled once in each worker process; it need not be given where it was remembered."""
     program = _programs.get(program_id)
     if program is None:
-        _programs.clear()
-        program = _programs[program_id] = cloudpickle.loads(pickled.value)
-        gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
-        gc.freeze()
+        assert pickled is not None
+        program = cloudpickle.loads(pickled.value)
+        remember_program(program)
     return program
+
+
+def remember_program(program: Program) -> None:
+    """Makes this a worker process of the program, and of no other."""
+    _programs.clear()
+    _programs[program.id] = program
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    gc.freeze()
 
 
 def run_all_stages(
     program_id: str,
-    pickled: Broadcast[bytes],
+    pickled: Broadcast[bytes] | None,
     batch: Batch,
     groups: Sequence[Sequence[Work]],
     number: int,

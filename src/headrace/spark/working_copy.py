@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from headrace.errors import HeadraceError
+from headrace.private_files import make_private_directory
 from headrace.spark.commit_record import NOTHING
 from headrace.state.changes import Changes, pack_changes, unpack_changes
 from headrace.state.lmdb_store import LmdbStores
@@ -53,7 +54,7 @@ class WorkingCopy:
     """The entries of one task's stores at one version."""
 
     def __init__(self, directory: Path, stores: Iterable[str]) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_private_directory(directory)
         self._stores = LmdbStores(str(directory), _MAP_SIZE)
         # Processes that were killed while they read would keep the room of what they saw for ever.
         self._stores.environment.reader_check()

@@ -8,6 +8,7 @@ from typing import Any
 
 import lmdb
 
+from headrace.private_files import PRIVATE_FILE
 from headrace.state.changes import Changes
 from headrace.state.odd_keys import LONGEST, OddKeys
 from headrace.state.overlay import NOTHING, Entry
@@ -104,7 +105,15 @@ class LmdbStores:
         # Without sync a killed process loses nothing; only a machine that goes down would, and its copies are not
         # used again.
         self.environment = lmdb.open(
-            path, map_size=map_size, max_dbs=1024, sync=False, metasync=False, writemap=False, subdir=True, lock=True
+            path,
+            map_size=map_size,
+            max_dbs=1024,
+            sync=False,
+            metasync=False,
+            writemap=False,
+            subdir=True,
+            lock=True,
+            mode=PRIVATE_FILE,
         )
         self._facts = self.environment.open_db(FACTS)
         self._odd = self.environment.open_db(ODD)

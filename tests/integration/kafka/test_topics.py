@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from datetime import timedelta
 
@@ -173,3 +174,12 @@ def test_a_kafka_that_is_not_there_is_a_clear_error() -> None:
 def test_a_setting_that_librdkafka_does_not_know_is_named() -> None:
     with pytest.raises(ConfigError, match=r'No such configuration property: "receive.buffer.bytes"$'):
         Topics(ClientSettings("127.0.0.1:1", {"receive.buffer.bytes": 5}))
+
+
+def test_a_new_client_finds_ends_at_once(embedded_kafka: EmbeddedKafka, topics: Topics, own: str) -> None:
+    topics.create([TopicSpec(own, 1)])
+    for _ in range(30):
+        asking = Topics(ClientSettings(embedded_kafka.bootstrap_servers))
+        began = time.monotonic()
+        assert asking.ends([(own, 0)]) == {(own, 0): 0}
+        assert time.monotonic() - began < 0.9, "librdkafka has looked for the leader again, a second later"

@@ -71,14 +71,13 @@ def test_a_restart_is_over_with_the_first_result_after_it():
         restart(arrivals, 13.5, 2)
 
 
-def test_the_rebuild_is_what_a_lost_disk_takes_longer(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+def test_the_rate_of_rebuilds_is_that_of_the_workers():
     kept, lost = RecoveryCase(disk_kept=True, at_once=False), RecoveryCase(disk_kept=False, at_once=False)
     recovery = Recovery(
         1_000_000,
         {
             kept: {"headrace": [Restart(4, 5)], "kafka-streams": [Restart(8, 9)]},
-            lost: {"headrace": [Restart(6, 7.5)], "kafka-streams": [Restart(8, 9)]},
+            lost: {"headrace": [Restart(6, 7.5, 1_000_000, 5.0)], "kafka-streams": [Restart(8, 9)]},
         },
     )
     assert recovery.rebuild_rate == 200_000

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import stat
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from headrace.errors import EnvironmentFailed
 from headrace.kafka import jars, java
-from headrace.kafka.jars import ORACLE, Jar, JarSet, cached, resolve
+from headrace.kafka.jars import JAR_SETS, ORACLE, Jar, JarSet, cached, resolve
 
 
 @pytest.fixture
@@ -20,25 +21,51 @@ def fill(jar_set: JarSet, content: bytes = b"jar") -> Path:
     jar_set.directory.mkdir(parents=True)
     jar = jar_set.directory / "a-1.jar"
     jar.write_bytes(content)
-    (jar_set.directory / "manifest.json").write_text('{"a-1.jar": 3}')
     return jar
 
 
-def test_a_whole_cache_is_used(cache: Path) -> None:
-    jar = fill(ORACLE)
-    assert resolve(ORACLE) == [jar]
+@pytest.fixture
+def single(tmp_path: Path) -> JarSet:
+    """A set of one jar, whose content should be the word jar."""
+    hashes = tmp_path / "jars.sha256"
+    hashes.write_text(f"{sha256(b'jar').hexdigest()}  single/a-1.jar\n{sha256(b'other').hexdigest()}  other/b-1.jar\n")
+    return JarSet("single", (Jar("org.example", "a", "1"),), hashes)
 
 
-@pytest.mark.parametrize("damage", ["missing", "short", "no manifest"])
-def test_a_damaged_cache_is_not_used(cache: Path, damage: str) -> None:
-    jar = fill(ORACLE)
+def test_a_whole_cache_is_used(cache: Path, single: JarSet) -> None:
+    jar = fill(single)
+    assert resolve(single) == [jar]
+
+
+@pytest.mark.parametrize("damage", ["missing", "short", "changed"])
+def test_a_damaged_cache_is_not_used(cache: Path, single: JarSet, damage: str) -> None:
+    jar = fill(single)
     if damage == "missing":
         jar.unlink()
-    elif damage == "short":
-        jar.write_bytes(b"j")
     else:
-        (ORACLE.directory / "manifest.json").unlink()
-    assert cached(ORACLE) is None
+        jar.write_bytes(b"j" if damage == "short" else b"raj")
+    assert cached(single) is None
+
+
+@pytest.mark.parametrize("change", ["changed", "missing", "more"])
+def test_a_download_of_other_jars_is_refused_and_leaves_nothing(
+    cache: Path, single: JarSet, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def download(jar_set: JarSet, scratch: Path, filled: Path, progress: object) -> None:
+        contents = {"changed": {"a-1.jar": b"raj"}, "missing": {}, "more": {"a-1.jar": b"jar", "evil-1.jar": b"x"}}
+        for name, content in contents[change].items():
+            (filled / name).write_bytes(content)
+
+    monkeypatch.setattr(jars, "_run_ivy", download)
+    told = {"changed": "a-1.jar has the SHA-256", "missing": "a-1.jar is missing", "more": "evil-1.jar is not among"}
+    with pytest.raises(EnvironmentFailed, match=told[change]):
+        resolve(single)
+    assert not single.directory.exists()
+
+
+def test_every_set_has_its_hashes() -> None:
+    for jar_set in JAR_SETS.values():
+        assert {jar.name for jar in jar_set.jars} <= {name.rpartition("-")[0] for name in jar_set.hashes}
 
 
 def test_other_coordinates_are_another_directory(cache: Path) -> None:
