@@ -41,6 +41,10 @@ _SILENCE_SECONDS = 30.0
 """How long a stream of changes may say nothing at all: instances say every ten seconds that they are there."""
 
 
+_GAP = "gap"
+"""The event that tells of changes that were deleted before they were sent."""
+
+
 class ClientError(HeadraceError):
     """The application did not answer, or refused; `status` and `problem` have what it said."""
 
@@ -505,7 +509,7 @@ class _Subscription:
         self._path = path
         self._position = self._id = position
         self._seen = b""
-        self._data = ""
+        self._event = self._data = ""
         self._heard_at = time.monotonic()
 
     def arguments(self) -> dict[str, Any]:
@@ -527,13 +531,17 @@ class _Subscription:
             content = content.removeprefix(" ")
             if name == "id":
                 self._id = content
+            elif name == "event":
+                self._event = content
             elif name == "data":
                 self._data = content
             elif not line:
                 # Only now is the event whole: a connection that breaks before has not told it.
-                self._position, event, self._data = self._id, self._data, ""
-                if event:
-                    yield _change(json.loads(event), self._position or "")
+                self._position, told, self._data = self._id, self._data, ""
+                if told and self._event == _GAP:
+                    raise ClientError(json.loads(told)["detail"], 410)
+                if told:
+                    yield _change(json.loads(told), self._position or "")
 
     def ended(self) -> None:
         """The instance has ended the stream, as it ends itself."""

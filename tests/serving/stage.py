@@ -24,6 +24,7 @@ from headrace.kafka.partitions import source_topics
 from headrace.kafka.topics import Topics, TopicSpec
 from headrace.serdes.hashing import partition_for_key
 from headrace.serving.config import ServingConfig
+from headrace.serving.peers import APPLICATION_HEADER
 from headrace.serving.queries import GET, Answer, Query, answer_locally
 from headrace.serving.rest.app import make_app
 from headrace.serving.rest.server import HttpServer
@@ -73,6 +74,11 @@ class Running:
         """How many requests are being worked on."""
         assert self.server._server is not None
         return len(self.server._server.server_state.tasks)
+
+    def signed(self, method: str, path: str, body: bytes = b"") -> dict[str, str]:
+        """The headers of a peer's request, which are good for one."""
+        signer = self.service.peers._signer
+        return {APPLICATION_HEADER: self.service.application_id, **signer.sign(method, path, body)}
 
     def store(self, name: str) -> Store:
         """The store as Python programs of the process ask it."""

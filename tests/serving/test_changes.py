@@ -8,8 +8,11 @@ from itertools import islice
 
 import httpx
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from headrace.client import AsyncClient, Client, ClientError
+from headrace.kafka.topics import Topics
 from headrace.serving.changes import ChangeReader
 from headrace.serving.config import ServingConfig
 from tests.serving.conftest import Fixed, MakeStage
@@ -178,3 +181,24 @@ def test_the_end_of_an_instance_ends_its_subscriptions(counting: MakeStage, read
         running.close()
         assert list(lines)[:2] != []
     are_closed(running, readers)
+
+
+def test_changes_that_are_gone_are_told_of(counting: MakeStage, http: httpx.Client) -> None:
+    """Who resumed after them got what was left, as if it were all."""
+    stage = counting(partitions=1)
+    feed(stage)
+    (running,) = stage.start_all(1)
+    topics, changelog = Topics(stage.settings), stage.changelog("n")
+    topics.configure(changelog, {"cleanup.policy": "compact,delete"})
+    admin, first = AdminClient(stage.settings.admin()), TopicPartition(changelog, 0, 10)
+    admin.delete_records([first])[first].result()
+    response = http.get(f"{running.url}/v1/stores/n/changes", params={"position": "0:5"})
+    assert response.status_code == 410
+    assert "deleted changes of partition 0 of store n before offset 10" in response.json()["detail"]
+    with Client(running.url) as client:
+        with pytest.raises(ClientError, match="before offset 10"):
+            next(client.store("n").changes("0:5"))
+        left = client.store("n").changes("beginning")
+        assert next(left).offset == 10
+        left.close()
+    wait_until(lambda: running.service.subscribers == 0, "no subscribers")

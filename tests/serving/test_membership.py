@@ -11,7 +11,7 @@ from functools import partial
 import httpx
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupState
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from headrace.errors import EnvironmentFailed
 from headrace.kafka.topics import Topics, TopicSpec
@@ -181,6 +181,54 @@ def test_a_restart_resumes_from_the_local_offset(counting: MakeStage) -> None:
     stage.settle([again])
     assert (_copy(again, 0).restored, _copy(again, 0).position) == (1, position + 2)
     assert again.store("n").get("new") == 7 and again.store("n").get("key3") == 4
+
+
+def test_a_changelog_that_gets_more_partitions_is_answered_from_as_before(
+    counting: MakeStage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the new number, keys were looked for in other partitions: most were not found."""
+    monkeypatch.setattr("headrace.serving.instance._TOPICS_SECONDS", 0.0)
+    stage = counting()
+    feed(stage)
+    running = stage.start_all(2)
+    admin = AdminClient(stage.settings.admin())
+    changelog = stage.changelog("n")
+    admin.create_partitions([NewPartitions(changelog, 7)])[changelog].result()
+    wait_until(lambda: f"Topic {changelog} has 7 partitions and had 3" in caplog.text, "a warning")
+    for each in running:
+        assert {key: each.store("n").get(key) for key in KEYS} == {key: 1 + int(key[3:]) for key in KEYS}
+
+
+@pytest.mark.parametrize("hours", [13, -1])
+def test_a_copy_that_may_lack_deletions_begins_anew(
+    counting: MakeStage, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """Kafka keeps deletions for a day: a copy that was not there had deleted keys for ever, and called them fresh."""
+    stage = counting(partitions=1)
+    feed(stage)
+    [running] = stage.start_all(1)
+    port = running.server.port
+    running.close()
+    now = time.time()
+    monkeypatch.setattr("headrace.serving.copies.time.time", lambda: now + 3600 * hours)
+    again = stage.start(ServingConfig(port=port))
+    stage.settle([again])
+    assert _copy(again, 0).restored >= len(KEYS)
+    assert again.store("n").get("key3") == 4
+
+
+def test_a_copy_that_is_behind_for_too_long_begins_anew(counting: MakeStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine that was suspended for a night: its monotonic clock stands still."""
+    stage = counting(partitions=1)
+    feed(stage)
+    [running] = stage.start_all(1)
+    before = _copy(running, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(PartitionCopy, "saw_end", lambda *ignored: None)
+        before.complete_at -= 13 * 3_600_000
+        wait_until(lambda: running.instance.copy("n", 0) not in (None, before), "a new copy")
+    stage.settle([running])
+    assert running.store("n").get("key3") == 4
 
 
 def test_an_instance_leaves_and_its_copies_stay(counting: MakeStage, monkeypatch: pytest.MonkeyPatch) -> None:

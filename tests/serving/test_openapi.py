@@ -78,8 +78,7 @@ def _is_number(value: Any) -> bool:
 
 def test_other_methods_are_refused_as_problems(app: Fixed, http: httpx.Client) -> None:
     for path in ("/v1/stores", "/v1/stores/clicks/keys/a", "/healthz", "/internal/v1/query"):
-        headers = {"Headrace-Peer-Token": ""}
-        response = http.delete(app.any.url + path, headers=headers)
+        response = http.delete(app.any.url + path, headers=app.any.signed("DELETE", path))
         assert response.status_code == 405 and response.headers["allow"]
         assert response.headers["content-type"] == "application/problem+json"
 

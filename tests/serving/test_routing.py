@@ -13,7 +13,7 @@ import pytest
 
 from headrace.client import Client, ClientError
 from headrace.serving.membership import Member, View
-from headrace.serving.peers import APPLICATION_HEADER, QUERY_PATH, TOKEN_HEADER
+from headrace.serving.peers import APPLICATION_HEADER, QUERY_PATH
 from headrace.serving.queries import Answer, Query, Row
 from headrace.serving.routing import PeerError, Router
 from tests.serving.conftest import MakeStage
@@ -111,16 +111,19 @@ def test_a_peer_never_asks_on(counting: MakeStage, http: httpx.Client) -> None:
     stage = counting(partitions=1)
     feed(stage)
     one, has_it = _by_ownership(stage.start_all(2))
-    headers = {APPLICATION_HEADER: stage.config.application_id, TOKEN_HEADER: ""}
+
+    def ask(running: Running, content: bytes, **headers: str) -> httpx.Response:
+        signed = running.signed("POST", QUERY_PATH, content)
+        return http.post(running.url + QUERY_PATH, content=content, headers={**signed, **headers})
+
     query = msgspec.json.encode(Query(kind="get", store="n", partitions=(0,), keys=(b"key1",)))
     spy = Spy(one)
-    answer = http.post(one.url + QUERY_PATH, content=query, headers=headers).json()
+    answer = ask(one, query).json()
     assert answer["rows"] == [] and answer["refused"]["0"]["reason"] == "not-here"
     assert not spy.asked
-    assert len(http.post(has_it.url + QUERY_PATH, content=query, headers=headers).json()["rows"]) == 1
+    assert len(ask(has_it, query).json()["rows"]) == 1
     # Nor does it answer the peers of another application, which may believe that the address is one of theirs.
-    other = {**headers, APPLICATION_HEADER: "another"}
-    assert http.post(has_it.url + QUERY_PATH, content=query, headers=other).status_code == 421
+    assert ask(has_it, query, **{APPLICATION_HEADER: "another"}).status_code == 421
     for wrong in (
         b"",
         b"{}",
@@ -129,9 +132,9 @@ def test_a_peer_never_asks_on(counting: MakeStage, http: httpx.Client) -> None:
         msgspec.json.encode(Query(kind="get", store="n", partitions=(0,), keys=(b"a",), as_of=3)),
         msgspec.json.encode(Query(kind="scan", store="n", partitions=(0,), limit=-1)),
     ):
-        assert http.post(has_it.url + QUERY_PATH, content=wrong, headers=headers).status_code == 400
+        assert ask(has_it, wrong).status_code == 400
     far = msgspec.json.encode(Query(kind="get", store="n", partitions=(-1, 99), keys=(b"a",)))
-    assert http.post(has_it.url + QUERY_PATH, content=far, headers=headers).status_code == 200
+    assert ask(has_it, far).status_code == 200
 
 
 def test_an_instance_that_is_gone_without_standby(

@@ -8,11 +8,14 @@ import logging
 import socket
 import subprocess
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx
+import msgspec
 import pytest
 from fastapi import APIRouter, WebSocket
 from hypothesis import HealthCheck, given, settings
@@ -25,10 +28,14 @@ from headrace.client import Client, ClientError
 from headrace.errors import ConfigError, EnvironmentFailed
 from headrace.kafka.clients import ClientSettings
 from headrace.serving.config import ServingConfig, is_loopback
-from headrace.serving.peers import APPLICATION_HEADER, QUERY_PATH, STATUS_PATH, TOKEN_HEADER
+from headrace.serving.peer_secret import shared_secret
+from headrace.serving.peers import APPLICATION_HEADER, QUERY_PATH, SHUTDOWN_PATH, STATUS_PATH
+from headrace.serving.queries import GET, Query
 from headrace.serving.rest.app import make_app
 from headrace.serving.rest.server import HttpServer
+from headrace.serving.routing import PeerError
 from headrace.serving.service import shown_settings
+from headrace.serving.signing import NUMBER_HEADER, SIGNATURE_HEADER, PeerChecker, PeerSigner, Refused
 from tests.serving.conftest import Fixed, MakeStage
 from tests.serving.stage import Running, wait_until
 from tests.serving.test_routing import KEYS, feed
@@ -123,7 +130,7 @@ def test_tokens(guarded: list[Running], http: httpx.Client, caplog: pytest.LogCa
             {"Authorization": f"Bearer {TOKEN}x"},
             {"Authorization": f"Bearer {PEER_TOKEN}"},
             {"Authorization": "Bearer"},
-            {TOKEN_HEADER: PEER_TOKEN},
+            {SIGNATURE_HEADER: PEER_TOKEN},
         ):
             response = http.get(other.url + path, headers=headers)
             assert response.status_code == 401, (path, headers)
@@ -143,13 +150,95 @@ def test_tokens(guarded: list[Running], http: httpx.Client, caplog: pytest.LogCa
     assert TOKEN not in caplog.text and PEER_TOKEN not in caplog.text
 
 
-def test_peers_have_a_token_of_their_own(guarded: list[Running], http: httpx.Client) -> None:
+def test_peers_sign_with_a_secret_of_their_own(guarded: list[Running], http: httpx.Client) -> None:
     running = guarded[0]
-    own = {APPLICATION_HEADER: running.service.application_id}
-    for headers in ({}, {TOKEN_HEADER: ""}, {TOKEN_HEADER: TOKEN}, {"Authorization": f"Bearer {TOKEN}"}):
-        assert http.get(running.url + STATUS_PATH, headers={**own, **headers}).status_code == 401
-        assert http.post(f"{running.url}/internal/v1/shutdown", headers={**own, **headers}).status_code == 401
-    assert http.get(running.url + STATUS_PATH, headers={**own, TOKEN_HEADER: PEER_TOKEN}).status_code == 200
+    application_id = running.service.application_id
+    for secret in (TOKEN, "", PEER_TOKEN + "x"):
+        signed = PeerSigner(secret.encode(), application_id).sign("GET", STATUS_PATH, b"")
+        assert http.get(running.url + STATUS_PATH, headers=signed).status_code == 401
+    for headers in ({}, {"Authorization": f"Bearer {TOKEN}"}, {"Authorization": f"Bearer {PEER_TOKEN}"}):
+        assert http.get(running.url + STATUS_PATH, headers=headers).status_code == 401
+        assert http.post(running.url + SHUTDOWN_PATH, headers=headers).status_code == 401
+    signer = PeerSigner(PEER_TOKEN.encode(), application_id)
+    signed = {APPLICATION_HEADER: application_id, **signer.sign("GET", STATUS_PATH, b"")}
+    assert http.get(running.url + STATUS_PATH, headers=signed).status_code == 200
+
+
+def test_a_request_between_peers_counts_once_and_as_it_was(guarded: list[Running], http: httpx.Client) -> None:
+    running, ended = guarded[0], threading.Event()
+    running.service.on_shutdown = ended.set
+    query = msgspec.json.encode(Query(kind=GET, store="n", partitions=(0,), keys=(b"key1",)))
+    signed = running.signed("POST", QUERY_PATH, query)
+    altered = query.replace(b"a", b"b", 1) if b"a" in query else query + b" "
+
+    def ask(path: str, content: bytes, headers: dict[str, str]) -> httpx.Response:
+        return http.post(running.url + path, content=content, headers=headers)
+
+    assert ask(SHUTDOWN_PATH, query, signed).status_code == 401, "another path"
+    assert ask(QUERY_PATH, query, {**signed, NUMBER_HEADER: "99"}).status_code == 401, "another number"
+    assert ask(QUERY_PATH, altered, signed).status_code == 401, "another body"
+    assert "here before" in ask(QUERY_PATH, query, signed).json()["detail"], "its number was used with the other body"
+    signed = running.signed("POST", QUERY_PATH, query)
+    assert ask(QUERY_PATH, query, signed).status_code == 200
+    assert ask(QUERY_PATH, query, signed).status_code == 401, "replayed"
+    assert not ended.is_set()
+
+
+@pytest.mark.parametrize("seconds", [-120, 120])
+def test_a_request_of_another_time_is_refused_and_says_so(
+    guarded: list[Running], http: httpx.Client, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    running = guarded[0]
+    now = time.time()
+    monkeypatch.setattr("headrace.serving.signing.time.time", lambda: now + seconds)
+    signed = running.signed("GET", STATUS_PATH)
+    monkeypatch.undo()
+    response = http.get(running.url + STATUS_PATH, headers=signed)
+    assert response.status_code == 401
+    assert "clocks of the two instances differ by 1" in response.json()["detail"]
+
+
+def test_who_takes_an_address_is_sent_no_secret_and_is_not_believed(guarded: list[Running]) -> None:
+    """A member of the group may give any address as its own."""
+    received: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as forged:
+
+        def answer() -> None:
+            connection, _ = forged.accept()
+            with connection:
+                received.append(connection.recv(65536))
+                body = b'{"rows": [], "positions": {}, "refused": {}}'
+                head = f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\n{SIGNATURE_HEADER}: {'0' * 64}\r\n\r\n"
+                connection.sendall(head.encode() + body)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        address = f"127.0.0.1:{forged.getsockname()[1]}"
+        query = Query(kind=GET, store="n", partitions=(0,), keys=(b"key1",))
+        with pytest.raises(PeerError, match="not signed by an instance"):
+            guarded[0].run(guarded[0].service.peers.ask(address, query, 30))
+        thread.join()
+    assert PEER_TOKEN.encode() not in received[0] and TOKEN.encode() not in received[0]
+
+
+def test_instances_without_tokens_find_the_same_secret(counting: MakeStage) -> None:
+    stage = counting(partitions=1)
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(shared_secret, stage.settings, stage.config.application_id) for _ in range(8)]
+        found = {each.result() for each in asked}
+    assert len(found) == 1 and len(found.pop()) == 32
+
+
+def test_numbers_are_used_once_in_any_order() -> None:
+    checker, signer = PeerChecker(b"s", "shop"), PeerSigner(b"s", "shop")
+    requests = [{name.lower(): value for name, value in signer.sign("GET", "/x", b"").items()} for _ in range(9_000)]
+    last, *others = reversed(requests)
+    checker.check("GET", "/x", last)
+    for request in others[:4_000]:
+        checker.check("GET", "/x", request)
+    for request in (last, others[0], others[3_999], others[8_000]):
+        with pytest.raises(Refused, match="here before"):
+            checker.check("GET", "/x", request)
 
 
 def test_tokens_are_compared_in_constant_time(guarded: list[Running], http: httpx.Client, monkeypatch: Any) -> None:
@@ -160,18 +249,36 @@ def test_tokens_are_compared_in_constant_time(guarded: list[Running], http: http
         compared.append((given, expected))
         return original(given, expected)
 
-    monkeypatch.setattr("headrace.serving.rest.guard.hmac.compare_digest", compare)
+    monkeypatch.setattr("hmac.compare_digest", compare)
     http.get(f"{guarded[0].url}/v1/stores", headers={"Authorization": "Bearer x"})
-    http.get(guarded[0].url + STATUS_PATH, headers={TOKEN_HEADER: "y"})
-    assert compared == [(b"Bearer x", f"Bearer {TOKEN}".encode()), (b"y", PEER_TOKEN.encode())]
+    assert compared == [(b"Bearer x", f"Bearer {TOKEN}".encode())]
+    http.get(guarded[0].url + STATUS_PATH, headers={**guarded[0].signed("GET", STATUS_PATH), SIGNATURE_HEADER: "y"})
+    assert compared[1][0] == b"y"
+
+
+# --- without tokens ----------------------------------------------------------------------------------------------
+
+
+def test_without_a_token_other_names_and_other_machines_get_nothing(app: Fixed, http: httpx.Client) -> None:
+    running = app.any
+    for host in ("127.0.0.1", "localhost:8080", "[::1]:80", "127.0.0.1:1"):
+        assert http.get(f"{running.url}/v1/stores", headers={"Host": host}).status_code == 200, host
+    for host in ("evil.example", "evil.example:8080", "127.0.0.1.evil.example", "10.0.0.1", "localhost.evil.example"):
+        response = http.get(f"{running.url}/v1/stores", headers={"Host": host})
+        assert response.status_code == 421, host
+        assert "it has no token" in response.json()["detail"]
+    application = make_app(running.service)
+    with TestClient(application, base_url="http://127.0.0.1", client=("10.1.2.3", 5)) as client:
+        response = client.get("/v1/stores")
+        assert response.status_code == 401 and "HEADRACE_TOKEN" in response.json()["detail"]
+        assert client.get("/healthz").status_code == 200
 
 
 def test_a_token_for_clients_alone_guards_the_peers_paths_too(counting: MakeStage, http: httpx.Client) -> None:
     stage = counting(partitions=1)
     feed(stage)
     one, other = stage.start_all(2, serving=ServingConfig(token=TOKEN))
-    own = {APPLICATION_HEADER: stage.config.application_id}
-    assert http.post(one.url + QUERY_PATH, headers={**own, TOKEN_HEADER: ""}).status_code == 401
+    assert http.post(one.url + QUERY_PATH).status_code == 401
     for each in (one, other):
         response = http.get(f"{each.url}/v1/stores/n/keys/key1", headers={"Authorization": f"Bearer {TOKEN}"})
         assert response.json()["value"] == 2
@@ -195,7 +302,7 @@ def test_peers_paths_are_guarded_wherever_the_application_is_found(app: Fixed) -
         own = {APPLICATION_HEADER: running.service.application_id}
         assert client.post("/shop/internal/v1/shutdown", headers=own).status_code == 401
         assert client.get(f"/shop{STATUS_PATH}", headers=own).status_code == 401
-        assert client.get(f"/shop{STATUS_PATH}", headers={**own, TOKEN_HEADER: ""}).status_code == 200
+        assert client.get(f"/shop{STATUS_PATH}", headers=running.signed("GET", STATUS_PATH)).status_code == 200
         assert client.get("/shop/v1/stores/clicks/keys/user1").json()["key"] == "user1"
     assert not ended.is_set()
 
@@ -288,8 +395,7 @@ def test_requests_at_once_are_limited(counting: MakeStage, http: httpx.Client) -
     assert response.headers["retry-after"] == "1" and response.json()["title"] == "Too many requests at once"
     assert http.get(f"{running.url}/healthz").status_code == 200
     # Peers get their answers all the same.
-    headers = {APPLICATION_HEADER: stage.config.application_id, TOKEN_HEADER: ""}
-    assert http.get(running.url + STATUS_PATH, headers=headers).status_code == 200
+    assert http.get(running.url + STATUS_PATH, headers=running.signed("GET", STATUS_PATH)).status_code == 200
     copy.position = 10**9
     for each in waiting:
         each.join(90)
@@ -338,7 +444,7 @@ def test_names_of_stores_are_looked_up(app: Fixed, name: str) -> None:
 
 def test_unknown_paths_are_problems(app: Fixed, http: httpx.Client) -> None:
     for path in ("/", "/nothing", "/v1", "/v1/store", "/v1/stores/clicks/nothing", "/internal", "/internal/v1/nothing"):
-        response = http.get(app.any.url + path, headers={TOKEN_HEADER: ""})
+        response = http.get(app.any.url + path, headers=app.any.signed("GET", path))
         assert response.status_code == 404, path
         assert response.headers["content-type"] == "application/problem+json"
         assert response.json()["status"] == 404

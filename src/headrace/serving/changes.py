@@ -21,7 +21,7 @@ _SETTINGS = {
     "enable.auto.commit": False,
     "enable.partition.eof": True,
     "isolation.level": "read_committed",
-    "auto.offset.reset": "earliest",
+    "auto.offset.reset": "error",
     "fetch.wait.max.ms": 100,
 }
 _RECORDS_AT_ONCE = 500
@@ -29,8 +29,15 @@ _POLL_SECONDS = 0.2
 _ASK_SECONDS = 10
 
 
+_LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+
+
 class PositionError(StoreError):
     """A position is not one of the store."""
+
+
+class GapError(StoreError):
+    """Kafka has deleted changes that were still to be read."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,7 @@ class ChangeReader:
     """Reads the changes of all partitions of a store."""
 
     def __init__(self, settings: ClientSettings, store: ServedStore, partitions: int, start: Mapping[int, int]) -> None:
+        """`start` is by partition an offset, or OFFSET_BEGINNING for all that there is; others begin at their end."""
         self._store = store
         self._lock = threading.Lock()
         self.is_closed = False
@@ -85,14 +93,22 @@ class ChangeReader:
         """Where a partition is begun: as wanted, or at its end. What is not committed yet is still to come."""
         place = TopicPartition(self._store.topic, partition)
         try:
-            _, end = self._consumer.get_watermark_offsets(place, _ASK_SECONDS)
+            first, end = self._consumer.get_watermark_offsets(place, _ASK_SECONDS)
         except KafkaException as error:
             raise KafkaAway(f"Kafka does not say where {place.topic} ends: {error}") from error
         if wanted is not None and wanted > end:
             raise PositionError(f"Partition {partition} of store {self._store.name} ends at {end}, before {wanted}.")
-        self.positions[partition] = end if wanted is None else wanted
-        place.offset = self.positions[partition] or OFFSET_BEGINNING
+        if wanted is not None and OFFSET_BEGINNING != wanted < first:
+            raise self._gap(partition, f"before offset {first}, and {wanted} is wanted")
+        self.positions[partition] = end if wanted is None else first if wanted == OFFSET_BEGINNING else wanted
+        place.offset = self.positions[partition]
         return place
+
+    def _gap(self, partition: int, where: str) -> GapError:
+        return GapError(
+            f"Kafka has deleted changes of partition {partition} of store {self._store.name} {where}. Begin again with "
+            "position=beginning, or with what comes from now on."
+        )
 
     def _moves_on(self, message: Any) -> bool:
         """Takes in where the partition is; whether the message is a change."""
@@ -102,6 +118,9 @@ class ChangeReader:
             return message.key() is not None
         if error.code() == KafkaError._PARTITION_EOF:
             self.positions[message.partition()] = message.offset()
+        elif error.code() in _LOST:
+            partition = int(message.partition())
+            raise self._gap(partition, f"after offset {self.positions.get(partition, 0)}")
         elif error.fatal():
             raise KafkaException(error)
         return False

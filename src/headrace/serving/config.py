@@ -31,7 +31,7 @@ class ServingConfig:
     token: str | None = field(default=None, repr=False)
     """What clients have to show."""
     peer_token: str | None = field(default=None, repr=False)
-    """What instances show each other."""
+    """What instances sign their requests to each other with; by default a secret of the application's in Kafka."""
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     tls_authority: Path | None = None
@@ -91,9 +91,10 @@ class ServingConfig:
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     @property
-    def shown_to_peers(self) -> str | None:
-        """What instances show each other: where there is a token for clients alone, they show that one."""
-        return self.peer_token or self.token
+    def peer_secret(self) -> bytes | None:
+        """What instances sign their requests with; where there is a token for clients alone, with that one."""
+        secret = self.peer_token or self.token
+        return None if secret is None else secret.encode()
 
     @property
     def uses_tls(self) -> bool:

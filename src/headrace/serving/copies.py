@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import struct
 import threading
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from headrace.errors import EnvironmentFailed
+from headrace.private_files import make_private_directory, open_private
 from headrace.serving.catalog import ServedStore
 from headrace.state.boot import boot_name, remove_earlier_boots
 from headrace.state.environment import StoreEnvironment
@@ -20,10 +22,16 @@ from headrace.state.open import open_store
 from headrace.state.overlay import OverlayStore
 from headrace.state.rebuild import ChangelogRecord, of_bytes, rebuilt_changes
 
+logger = logging.getLogger(__name__)
+
 _MAP_SIZE = 1 << 40
-_STATE = struct.Struct(">q?")
+_STATE = struct.Struct(">q?q")
 _KEEP_SECONDS = 600.0
 """How long a copy that nobody follows any more stays on disk."""
+_KEEP_STATE_MS = 60_000
+"""How often it is noted that a copy is still up to date."""
+_LEAST_FOLLOWED_MS = 60_000
+"""A copy that is followed may be behind for so long, whatever the topic's settings."""
 
 
 class PartitionId(NamedTuple):
@@ -41,6 +49,8 @@ class CopyState(NamedTuple):
 
     position: int = 0
     is_whole: bool = False
+    complete_at: int = 0
+    """The wall clock in milliseconds up to which it has seen every deletion: when it began, or was last up to date."""
 
 
 class CopyClosed(Exception):
@@ -51,7 +61,7 @@ class CopyFiles:
     """The files of all copies, which are closed when nobody reads them any more."""
 
     def __init__(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+        make_private_directory(path)
         self._lock = _lock_directory(path)
         self.stores = LmdbStores(str(path), _MAP_SIZE)
         self._users = 0
@@ -95,6 +105,8 @@ class PartitionCopy:
         """Whether it has caught up since it is followed."""
         self.is_whole = state.is_whole
         """Whether it has caught up ever: what it does not have, was not there then."""
+        self.complete_at = state.complete_at or wall_clock()
+        """Up to which moment (wall clock) it has seen every deletion."""
         self.went_back = False
         """Whether the topic went back behind what the copy has of it: it is another one, and the copy is of no use."""
         self.followed = False
@@ -126,13 +138,22 @@ class PartitionCopy:
         if self.followed and self.position >= end and not self.went_back:
             self.ready = self.is_whole = True
             self.caught_up_at = max(at, self.caught_up_at or at)
+            self.complete_at = wall_clock() - int((time.monotonic() - at) * 1000)
+
+    def may_lack_deletions(self, kept_ms: int) -> bool:
+        """Whether deletions may have come and gone unseen, where Kafka keeps them for so long."""
+        return _is_too_old(self.complete_at, max(kept_ms // 2, _LEAST_FOLLOWED_MS) if self.followed else kept_ms // 2)
 
     def take(self, transaction: Any, records: Sequence[ChangelogRecord], position: int) -> None:
         """Takes over records and stands at the position, within a write transaction."""
         changes = rebuilt_changes(self._spec, self._stores.reader(transaction, self._name), records)
         self._stores.apply(transaction, {self._name: changes})
-        self._stores.put_fact(transaction, _state_name(self._name), _STATE.pack(position, self.is_whole))
+        self._stores.put_fact(transaction, _state_name(self._name), self.packed_state(position))
         self.restored += len(records)
+
+    def packed_state(self, position: int) -> bytes:
+        """How far it is, as it is kept beside it."""
+        return _STATE.pack(position, self.is_whole, self.complete_at)
 
     @contextmanager
     def read(self) -> Iterator[Any]:
@@ -145,13 +166,16 @@ class PartitionCopy:
 class Copies:
     """All copies of an instance, in one LMDB."""
 
-    def __init__(self, directory: Path, topic_ids: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, topic_ids: Mapping[str, str], deletions_kept_ms: Mapping[str, int]) -> None:
+        """`deletions_kept_ms` says how long each topic keeps the records that delete a key."""
         remove_earlier_boots(directory)
         self._files = CopyFiles(directory / boot_name())
         self._stores = self._files.stores
         self._topic_ids = dict(topic_ids)
+        self._deletions_kept_ms = deletions_kept_ms
         self._copies: dict[PartitionId, PartitionCopy] = {}
-        self._known_whole: set[PartitionId] = set()
+        self._noted: dict[PartitionId, int] = {}
+        """By copy that is whole, the moment that was last noted for it."""
         self._lock = threading.Lock()
 
     def open(self, store: ServedStore, partition: int) -> PartitionCopy:
@@ -179,14 +203,17 @@ class Copies:
             self._copies[each].position = position
 
     def keep_states(self) -> None:
-        """Has the copies that have caught up for the first time be whole after a restart, too."""
-        new = [copy for copy in self if copy.is_whole and copy.id not in self._known_whole]
+        """Notes which copies have caught up, and every minute when, so that it is known after a restart."""
+        new = [
+            copy
+            for copy in self
+            if copy.is_whole and copy.complete_at - self._noted.get(copy.id, -_KEEP_STATE_MS) >= _KEEP_STATE_MS
+        ]
         if new:
             with self._stores.environment.begin(write=True) as transaction:
                 for copy in new:
-                    state = _STATE.pack(copy.position, True)
-                    self._stores.put_fact(transaction, _state_name(str(copy.id)), state)
-            self._known_whole.update(copy.id for copy in new)
+                    self._stores.put_fact(transaction, _state_name(str(copy.id)), copy.packed_state(copy.position))
+            self._noted.update((copy.id, copy.complete_at) for copy in new)
 
     def forget_left(self, wanted: Container[PartitionId]) -> None:
         """Removes the copies that nobody has followed for a while, nor is about to."""
@@ -199,7 +226,7 @@ class Copies:
         """Removes a copy that nobody follows."""
         with self._lock, self._stores.environment.begin(write=True) as transaction:
             self._copies.pop(found, None)
-            self._known_whole.discard(found)
+            self._noted.pop(found, None)
             self._erase(transaction, str(found))
 
     def renew(self, topic_ids: Mapping[str, str]) -> list[PartitionCopy]:
@@ -212,6 +239,11 @@ class Copies:
             ]
             self._topic_ids = dict(topic_ids)
         return gone
+
+    def lacking_deletions(self) -> list[PartitionCopy]:
+        """The copies that have been behind for so long that deletions may have come and gone unseen."""
+        kept = self._deletions_kept_ms
+        return [copy for copy in self if copy.store.topic in kept and copy.may_lack_deletions(kept[copy.store.topic])]
 
     def close(self) -> None:
         """Closes the files."""
@@ -226,7 +258,16 @@ class Copies:
                 self._erase(transaction, name)
                 self._stores.put_fact(transaction, _topic_name(name), topic_id)
             packed = self._stores.fact(transaction, _state_name(name))
-        return CopyState() if packed is None else CopyState(*_STATE.unpack(packed))
+            if packed is None or len(packed) != _STATE.size:
+                return CopyState()
+            state = CopyState(*_STATE.unpack(packed))
+            kept_ms = self._deletions_kept_ms.get(store.topic)
+            if kept_ms is not None and _is_too_old(state.complete_at, kept_ms // 2):
+                logger.info("The copy of %s is too old to tell what was deleted since: it begins anew", found)
+                self._erase(transaction, name)
+                self._stores.put_fact(transaction, _topic_name(name), topic_id)
+                return CopyState()
+            return state
 
     def _erase(self, transaction: Any, name: str) -> None:
         self._stores.erase(transaction, name)
@@ -234,9 +275,20 @@ class Copies:
             self._stores.drop_fact(transaction, fact)
 
 
+def wall_clock() -> int:
+    """Milliseconds since 1970: unlike the monotonic clock, it goes on while a machine is suspended or off."""
+    return int(time.time() * 1000)
+
+
+def _is_too_old(complete_at: int, limit_ms: int) -> bool:
+    """Whether a moment is further away than this; one in the future means that the clock was set, and tells nothing."""
+    age = wall_clock() - complete_at
+    return age > limit_ms or age < -_LEAST_FOLLOWED_MS
+
+
 def _lock_directory(path: Path) -> IO[str]:
     """Has no other process use the directory."""
-    file = (path / "in-use").open("w")
+    file = open_private(path / "in-use", "w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

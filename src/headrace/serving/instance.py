@@ -25,6 +25,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from headrace.errors import StreamsError
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.internal_topics import commits_topic
+from headrace.kafka.topics import Topics
 from headrace.serving.catalog import ServedStore
 from headrace.serving.config import is_address
 from headrace.serving.copies import Copies, PartitionCopy, PartitionId
@@ -91,6 +92,8 @@ class Instance:
         self._previous_owners: dict[Place, tuple[str, float]] = {}
         self._outdated: set[PartitionId] = set()
         """The copies of topics that were made anew, until they are gone."""
+        self._counted: dict[str, int] = {}
+        """By changelog whose number of partitions was changed, the new one, once it was reported."""
         self._topics_at = 0.0
         self._answered_at = time.monotonic()
         """When Kafka was last heard of."""
@@ -110,7 +113,8 @@ class Instance:
         topics = self._describe()
         self._topics_at = time.monotonic()
         self._partitions = {topic: len(each.partitions) for topic, each in topics.items()}
-        self._copies = Copies(self._directory, {topic: str(each.topic_id) for topic, each in topics.items()})
+        ids = {topic: str(each.topic_id) for topic, each in topics.items()}
+        self._copies = Copies(self._directory, ids, Topics(self._settings).deletions_kept_ms(topics))
         self._follower = Follower(self._settings, self._copies, self._failed)
         self._by_topic = {store.topic: store for store in self.stores.values()}
         if self.address is None:
@@ -392,16 +396,33 @@ class Instance:
     def _see_topics(self) -> None:
         """Notices topics that were made anew, and new partitions of global tables."""
         now = time.monotonic()
+        for copy in self._copies.lacking_deletions():
+            if copy.id not in self._outdated:
+                logger.warning("The copy %s was behind for too long to tell what was deleted: it begins anew", copy.id)
+                self._outdated.add(copy.id)
         gone_back = [copy for copy in self._copies if copy.went_back and copy.id not in self._outdated]
         if now - self._topics_at < _TOPICS_SECONDS and not gone_back:
             return
         self._topics_at = now
         topics = self._describe()
-        self._partitions = {topic: len(each.partitions) for topic, each in topics.items()}
+        for topic, each in topics.items():
+            self._see_partitions(topic, len(each.partitions))
         renewed = self._copies.renew({topic: str(each.topic_id) for topic, each in topics.items()})
         for copy in {copy.id: copy for copy in (*renewed, *gone_back)}.values():
             logger.warning("Topic %s was made anew: its copy %s begins anew", copy.store.topic, copy.id)
             self._outdated.add(copy.id)
+
+    def _see_partitions(self, topic: str, count: int) -> None:
+        """Takes in how many partitions a topic has; a changelog keeps its number, as tasks write as they did."""
+        if self._by_topic[topic].is_global:
+            self._partitions[topic] = count
+        elif count != self._partitions[topic] and self._counted.get(topic) != count:
+            self._counted[topic] = count
+            logger.warning(
+                "Topic %s has %d partitions and had %d when the application was started. Answers stay right, but the "
+                "next start is refused: internal topics must not be changed.",
+                *(topic, count, self._partitions[topic]),
+            )
 
     def _forget_outdated(self) -> None:
         for each in list(self._outdated):

@@ -12,12 +12,12 @@ import msgspec
 
 from headrace.serving.queries import Answer, Query
 from headrace.serving.routing import PeerError
+from headrace.serving.signing import SIGNATURE_HEADER, PeerSigner
 from headrace.serving.status import InstanceStatus
 
 QUERY_PATH = "/internal/v1/query"
 STATUS_PATH = "/internal/v1/status"
 SHUTDOWN_PATH = "/internal/v1/shutdown"
-TOKEN_HEADER = "Headrace-Peer-Token"
 APPLICATION_HEADER = "Headrace-Application"
 
 _SHUTDOWN_SECONDS = 2.0
@@ -32,14 +32,11 @@ T = TypeVar("T")
 class HttpPeers:
     """Peers at their addresses, over connections that are kept."""
 
-    def __init__(self, application_id: str, token: str | None = None, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, application_id: str, secret: bytes, tls: ssl.SSLContext | None = None) -> None:
         self._scheme = "http" if tls is None else "https"
         self._tls = tls
-        self._headers = {
-            APPLICATION_HEADER: application_id,
-            TOKEN_HEADER: token or "",
-            "Content-Type": "application/json",
-        }
+        self._signer = PeerSigner(secret, application_id)
+        self._headers = {APPLICATION_HEADER: application_id, "Content-Type": "application/json"}
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
         """By event loop, as connections belong to one."""
 
@@ -62,19 +59,21 @@ class HttpPeers:
         if client is not None:
             await client.aclose()
 
-    async def _request(
-        self, method: str, address: str, path: str, timeout: float, content: bytes | None = None
-    ) -> bytes:
+    async def _request(self, method: str, address: str, path: str, timeout: float, content: bytes = b"") -> bytes:
+        headers = self._signer.sign(method, path, content)
         try:
             # httpx's own timeout is one for each step.
             asked = self._client().request(
-                method, f"{self._scheme}://{address}{path}", content=content, timeout=timeout
+                method, f"{self._scheme}://{address}{path}", content=content, timeout=timeout, headers=headers
             )
             response = await asyncio.wait_for(asked, timeout)
         except (httpx.HTTPError, httpx.InvalidURL, asyncio.TimeoutError) as error:
             raise PeerError(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__) from error
         if response.status_code != 200:
-            raise PeerError(f"it answered {response.status_code}")
+            raise PeerError(f"it answered {response.status_code}{_reason(response)}")
+        answered = response.headers.get(SIGNATURE_HEADER)
+        if not self._signer.is_answer(headers, response.status_code, response.content, answered):
+            raise PeerError("its answer is not signed by an instance of the application")
         return response.content
 
     def _client(self) -> httpx.AsyncClient:
@@ -90,6 +89,16 @@ class HttpPeers:
                 limits=httpx.Limits(max_connections=256, max_keepalive_connections=64),
             )
         return client
+
+
+def _reason(response: httpx.Response) -> str:
+    """Why a peer does not believe this instance: clocks that differ are for somebody to mend."""
+    if response.status_code != 401:
+        return ""
+    try:
+        return f": {msgspec.json.decode(response.content)['detail']}"
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        return ""
 
 
 def _read(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:

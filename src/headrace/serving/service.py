@@ -6,6 +6,7 @@ import asyncio
 import base64
 import os
 import re
+import secrets
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,9 +22,11 @@ from headrace.serving.catalog import ServedStore, served_stores
 from headrace.serving.config import ServingConfig
 from headrace.serving.instance import Instance
 from headrace.serving.metadata import InstanceMetadata, KeyMetadata, metadata_for_all, metadata_for_partition
+from headrace.serving.peer_secret import shared_secret
 from headrace.serving.peers import HttpPeers
 from headrace.serving.reading import Reader
 from headrace.serving.routing import Router
+from headrace.serving.signing import PeerChecker
 from headrace.serving.texts import Texts
 from headrace.topology import Topology
 
@@ -68,6 +71,8 @@ class Service:
     client_settings: ClientSettings
     instance: Instance
     peers: HttpPeers
+    checker: PeerChecker
+    """Tells whether a request comes from a peer."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The configuration as anybody may see it: without secrets."""
     closing: threading.Event = field(default_factory=threading.Event)
@@ -126,8 +131,15 @@ class Service:
             standbys=config.num_standby_replicas,
             **leadership,
         )
-        peers = HttpPeers(application_id, serving.shown_to_peers, serving.client_tls())
-        return cls(application_id, serving, client_settings, instance, peers, shown_settings(config, client_settings))
+        secret = serving.peer_secret
+        if secret is None:
+            secret = secrets.token_bytes()
+            if address is not None:
+                secret = shared_secret(client_settings, application_id, config.replication_factor)
+        peers = HttpPeers(application_id, secret, serving.client_tls())
+        checker = PeerChecker(secret, application_id)
+        shown = shown_settings(config, client_settings)
+        return cls(application_id, serving, client_settings, instance, peers, checker, shown)
 
 
 def shown_settings(config: StreamsConfig, client_settings: ClientSettings) -> dict[str, Any]:

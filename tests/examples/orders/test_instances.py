@@ -27,14 +27,16 @@ pytestmark = pytest.mark.acceptance
 
 NAMES = {OrderType.GENERAL: GENERAL, OrderType.RESTAURANT: RESTAURANT}
 ORDERS = 60
+PEER_TOKEN = "of-these-instances"
 _PATIENCE_SECONDS = 500.0
 
 Counts = dict[str, int]
 
 
 @pytest.fixture
-def processes(tmp_path: Path) -> Iterator[list[Process]]:
+def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Process]]:
     """Two instances, each with partitions of its own."""
+    monkeypatch.setenv("HEADRACE_PEER_TOKEN", PEER_TOKEN)
     state_dir = tmp_path / "state"
     with EmbeddedKafka(state_dir, port=0), ExitStack() as stack:
         processes = [Process(port, tmp_path) for port in free_ports(2)]
@@ -84,7 +86,7 @@ def local(process: Process, name: str) -> Counts:
     if not partitions:
         return {}
     asked = Query(kind=SCAN, store=store, partitions=partitions)
-    answer = asyncio.run(HttpPeers("orders").ask(process.address, asked, 60))
+    answer = asyncio.run(HttpPeers("orders", PEER_TOKEN.encode()).ask(process.address, asked, 60))
     assert not answer.refused
     return {str(text.deserialize(row.key)): int(number.deserialize(row.value) or 0) for row in answer.rows}
 

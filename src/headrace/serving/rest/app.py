@@ -38,7 +38,7 @@ def make_app(service: Service, routers: Iterable[APIRouter] = ()) -> FastAPI:
     handle_errors(app)
     app.add_middleware(KeyReads, service=service)
     # The last one added is the first one asked.
-    app.add_middleware(Guard, config=service.config)
+    app.add_middleware(Guard, config=service.config, checker=service.checker)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 

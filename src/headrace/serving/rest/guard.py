@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import hmac
+import ipaddress
+from hashlib import sha256
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headrace.serving.config import ServingConfig
-from headrace.serving.peers import TOKEN_HEADER
+from headrace.serving.config import ServingConfig, is_loopback
 from headrace.serving.rest.problems import RETRY_SECONDS, Problem
+from headrace.serving.signing import BODY_HEADER, SIGNATURE_HEADER, PeerChecker, Refused
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 INTERNAL = "/internal/"
-_PEER_HEADER = TOKEN_HEADER.lower().encode()
 _PEER_BODIES = 4
 """How many times larger a peer's request may be: keys that clients sent are longer between peers."""
 _NOT_ALLOWED = 1008
 
+Headers = dict[bytes, bytes]
+
 
 class Guard:
-    """Checks tokens, sizes and the number of requests; what does not pass is told why."""
+    """Checks tokens, signatures, sizes and the number of requests; what does not pass is told why."""
 
-    def __init__(self, app: ASGIApp, config: ServingConfig) -> None:
+    def __init__(self, app: ASGIApp, config: ServingConfig, checker: PeerChecker) -> None:
         self._app = app
+        self._checker = checker
         self._token = None if config.token is None else f"Bearer {config.token}".encode()
-        self._peer_token = (config.shown_to_peers or "").encode()
         self._max_requests = config.max_requests
         self._max_body = config.max_body_bytes
         self._requests = {False: 0, True: 0}
@@ -40,52 +43,133 @@ class Guard:
             return
         is_peer = path_of(scope).startswith(INTERNAL)
         limit = self._max_body * (_PEER_BODIES if is_peer else 1)
-        refusal = self._refusal(scope, is_peer, limit)
-        if refusal is not None:
+        headers: Headers = dict(scope["headers"])
+        try:
+            signature = self._admit(scope, headers, is_peer, limit)
+        except Problem as refusal:
             await refusal.response()(scope, receive, send)
             return
         self._requests[is_peer] += 1
         try:
-            await self._app(scope, _limited(receive, limit), send)
+            if signature is None:
+                await self._app(scope, _limited(receive, limit), send)
+            else:
+                await self._answer_peer(scope, headers, signature, _limited(receive, limit), send)
         finally:
             self._requests[is_peer] -= 1
 
     async def _open_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._is_client(dict(scope["headers"])):
+        if self._client_problem(scope, dict(scope["headers"])) is None:
             await self._app(scope, receive, send)
             return
         await receive()
         await send({"type": "websocket.close", "code": _NOT_ALLOWED})
 
-    def _refusal(self, scope: Scope, is_peer: bool, limit: int) -> Problem | None:
+    def _admit(self, scope: Scope, headers: Headers, is_peer: bool, limit: int) -> str | None:
+        """Raises why a request is refused; of a peer's, the result is its signature."""
         if path_of(scope) in OPEN_PATHS:
             return None
-        headers: dict[bytes, bytes] = dict(scope["headers"])
+        signature = None
         if is_peer:
-            # Also where no token is set: a page in a browser cannot send this header without being allowed to.
-            if not _same(headers.get(_PEER_HEADER), self._peer_token):
-                return Problem(401, "Not allowed", "This path is for the application's own instances.")
-        elif not self._is_client(headers):
-            return Problem(
-                401,
-                "Not allowed",
-                "A token is needed: Authorization: Bearer …",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
+            # The signature is checked before anything of the body is read.
+            try:
+                signature = self._checker.check(scope["method"], path_of(scope), _text(headers))
+            except Refused as reason:
+                told = f"This path is for the application's own instances, and the request is none of theirs: {reason}."
+                raise Problem(401, "Not allowed", told) from None
+        elif (problem := self._client_problem(scope, headers)) is not None:
+            raise problem
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > limit:
-            return _too_large(limit)
+            raise _too_large(limit)
         if self._requests[is_peer] >= self._max_requests:
-            return Problem(
+            raise Problem(
                 503,
                 "Too many requests at once",
                 f"The instance works on {self._max_requests} requests already.",
                 headers={"Retry-After": str(RETRY_SECONDS)},
             )
+        return signature
+
+    def _client_problem(self, scope: Scope, headers: Headers) -> Problem | None:
+        """What keeps a client from asking.
+
+        Without a token only this machine may ask, and not a page in a browser that has come under another name.
+        """
+        if self._token is not None:
+            if _same(headers.get(b"authorization"), self._token):
+                return None
+            told = "A token is needed: Authorization: Bearer …"
+            return Problem(401, "Not allowed", told, headers={"WWW-Authenticate": "Bearer"})
+        client = scope.get("client")
+        if client is None or not _is_address(client[0]):
+            return None  # it does not come from a network
+        if not is_loopback(client[0]):
+            told = "This instance has no token, so it answers this machine only. Set HEADRACE_TOKEN to allow others."
+            return Problem(401, "Not allowed", told)
+        host = headers.get(b"host", b"").decode("latin-1")
+        if host and not is_loopback(_without_port(host)):
+            told = f"This instance answers for 127.0.0.1 and localhost, not for {host[:100]!r}: it has no token."
+            return Problem(421, "Not its name", told)
         return None
 
-    def _is_client(self, headers: dict[bytes, bytes]) -> bool:
-        return self._token is None or _same(headers.get(b"authorization"), self._token)
+    async def _answer_peer(self, scope: Scope, headers: Headers, signature: str, receive: Receive, send: Send) -> None:
+        """Passes a request on if its body is the one that was signed, and signs what comes of it."""
+        body = b""
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            body += message.get("body", b"")
+            if not message.get("more_body", False):
+                break
+        if not _same(headers.get(BODY_HEADER.lower().encode()), sha256(body).hexdigest().encode()):
+            refusal = Problem(401, "Not allowed", "The body is not the one that was signed.")
+            await refusal.response()(scope, receive, send)
+            return
+        messages: list[Message] = []
+
+        async def collect(message: Message) -> None:
+            messages.append(message)
+
+        await self._app(scope, _repeated(body, receive), collect)
+        if not messages:
+            return
+        start, *rest = messages
+        content = b"".join(message.get("body", b"") for message in rest)
+        signed = self._checker.answer(signature, start["status"], content).encode()
+        start["headers"] = [*start.get("headers", ()), (SIGNATURE_HEADER.lower().encode(), signed)]
+        await send(start)
+        await send({"type": "http.response.body", "body": content})
+
+
+def _repeated(body: bytes, receive: Receive) -> Receive:
+    """What a request has sent, once more."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def repeated() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return repeated
+
+
+def _text(headers: Headers) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in headers.items()}
+
+
+def _is_address(client: str) -> bool:
+    try:
+        ipaddress.ip_address(client)
+    except ValueError:
+        return False
+    return True
+
+
+def _without_port(host: str) -> str:
+    """The host of a Host header."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
 
 
 def path_of(scope: Scope) -> str:

@@ -100,6 +100,7 @@ _DESCRIPTIONS = {
     400: "The request is wrong; the document says what would be right.",
     401: "A token is needed.",
     404: "No such store, or no such key.",
+    410: "What is asked for is no longer there.",
     413: "The request is too large.",
     503: "A partition has nobody to answer for it at the moment, or there are too many requests at once.",
 }

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from headrace.errors import EnvironmentFailed
 from headrace.serving.config import ServingConfig
+from headrace.serving.rest.protocol import LimitedProtocol
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class HttpServer:
             log_config=None,
             access_log=False,
             server_header=False,
+            http=LimitedProtocol,
             timeout_graceful_shutdown=_CLOSE_SECONDS,
             **tls,
         )

@@ -6,12 +6,13 @@ import time
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
+from confluent_kafka import OFFSET_BEGINNING
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from headrace.errors import KafkaAway
-from headrace.serving.changes import Change, ChangeReader
+from headrace.serving.changes import Change, ChangeReader, GapError
 from headrace.serving.rest.parameters import read_position, write_position
 from headrace.serving.rest.problems import RETRY_SECONDS, Problem
 from headrace.serving.rest.schemas import problem_answers
@@ -32,7 +33,7 @@ _LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
     response_class=StreamingResponse,
     responses={
         200: {"description": "Events without end.", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
-        **problem_answers(400, 404),
+        **problem_answers(400, 404, 410),
     },
 )
 async def changes(
@@ -48,7 +49,7 @@ async def changes(
     served = service.reader.store(store)
     partitions = service.instance.partitions(store)
     wanted = last_event_id or position
-    start = dict.fromkeys(range(partitions), 0) if wanted == BEGINNING else read_position(wanted)
+    start = dict.fromkeys(range(partitions), OFFSET_BEGINNING) if wanted == BEGINNING else read_position(wanted)
     beyond = [partition for partition in start if partition >= partitions]
     if beyond:
         raise Problem(400, "Bad Request", f"Store {store} has {partitions} partitions, there is no {beyond[0]}.")
@@ -66,6 +67,9 @@ async def changes(
         service.subscribers -= 1
         headers = {"Retry-After": str(RETRY_SECONDS)}
         raise Problem(503, "Not available now", "Kafka does not answer.", headers=headers) from error
+    except GapError as error:
+        service.subscribers -= 1
+        raise Problem(410, "Changes are gone", str(error)) from error
     except BaseException:
         service.subscribers -= 1
         raise
@@ -94,7 +98,12 @@ async def _events(request: Request, service: Service, reader: ChangeReader, text
     yield f"retry: 1000\nid: {write_position(reader.positions)}\n\n".encode()
     last = time.monotonic()
     while not service.closing.is_set() and not await request.is_disconnected():
-        found = await service.in_subscriber_thread(reader.read)
+        try:
+            found = await service.in_subscriber_thread(reader.read)
+        except GapError as error:
+            # Who comes back with its position gets a 410.
+            yield b"event: gap\ndata: " + to_json({"detail": str(error)}) + b"\n\n"
+            return
         for change in found:
             yield _event(texts, change)
         if found:
