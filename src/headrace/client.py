@@ -41,8 +41,8 @@ _SILENCE_SECONDS = 30.0
 """How long a stream of changes may say nothing at all: instances say every ten seconds that they are there."""
 
 
-_GAP = "gap"
-"""The event that tells of changes that were deleted before they were sent."""
+_ENDINGS = {"gap": 410, "behind": 503}
+"""Events that end a stream of changes: some were deleted before they were sent, or were not read fast enough."""
 
 
 class ClientError(HeadraceError):
@@ -538,8 +538,8 @@ class _Subscription:
             elif not line:
                 # Only now is the event whole: a connection that breaks before has not told it.
                 self._position, told, self._data = self._id, self._data, ""
-                if told and self._event == _GAP:
-                    raise ClientError(json.loads(told)["detail"], 410)
+                if told and self._event in _ENDINGS:
+                    raise ClientError(json.loads(told)["detail"], _ENDINGS[self._event])
                 if told:
                     yield _change(json.loads(told), self._position or "")
 

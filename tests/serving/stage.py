@@ -28,6 +28,7 @@ from headrace.serving.peers import APPLICATION_HEADER
 from headrace.serving.queries import GET, Answer, Query, answer_locally
 from headrace.serving.rest.app import make_app
 from headrace.serving.rest.server import HttpServer
+from headrace.serving.rest.subscriptions import Subscribers
 from headrace.serving.service import Service
 from headrace.serving.views import AsyncStore, Store, runner_on
 from headrace.testing import TopologyTestDriver
@@ -62,7 +63,9 @@ class Running:
         )
         self.instance = self.service.instance
         self.instance.start()
-        self.server.start(make_app(self.service))
+        app = make_app(self.service)
+        self.subscribers: Subscribers = app.state.subscribers
+        self.server.start(app)
         self.is_closed = False
 
     @property

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import islice
 
 import httpx
@@ -13,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from headrace.client import AsyncClient, Client, ClientError
 from headrace.kafka.topics import Topics
+from headrace.serving import tails
 from headrace.serving.changes import ChangeReader
 from headrace.serving.config import ServingConfig
 from tests.serving.conftest import Fixed, MakeStage
@@ -42,7 +47,7 @@ def readers(monkeypatch: pytest.MonkeyPatch) -> list[ChangeReader]:
 
 
 def are_closed(running: Running, readers: list[ChangeReader]) -> None:
-    wait_until(lambda: running.service.subscribers == 0, "no subscribers")
+    wait_until(lambda: running.subscribers.count == 0, "no subscribers")
     wait_until(lambda: all(reader.is_closed for reader in readers), "readers closed")
 
 
@@ -138,7 +143,7 @@ def test_positions_that_are_none(app: Fixed, http: httpx.Client, position: str) 
     response = http.get(f"{app.any.url}/v1/stores/clicks/changes", params={"position": position})
     assert response.status_code == 400, response.text
     assert response.headers["content-type"] == "application/problem+json"
-    assert app.any.service.subscribers == 0
+    assert app.any.subscribers.count == 0
 
 
 def test_subscribers_are_limited(counting: MakeStage, http: httpx.Client, readers: list[ChangeReader]) -> None:
@@ -150,7 +155,7 @@ def test_subscribers_are_limited(counting: MakeStage, http: httpx.Client, reader
     with httpx.stream("GET", url, timeout=60), httpx.stream("GET", url, timeout=60):
         response = http.get(url)
         assert response.status_code == 503 and response.headers["retry-after"] == "1"
-        assert running.service.subscribers == 2
+        assert running.subscribers.count == 2
     are_closed(running, readers)
 
 
@@ -201,4 +206,107 @@ def test_changes_that_are_gone_are_told_of(counting: MakeStage, http: httpx.Clie
         left = client.store("n").changes("beginning")
         assert next(left).offset == 10
         left.close()
-    wait_until(lambda: running.service.subscribers == 0, "no subscribers")
+    wait_until(lambda: running.subscribers.count == 0, "no subscribers")
+
+
+def numbered(stage: Stage, first: int, count: int, text: str = "") -> None:
+    """Writes changes of new keys to all partitions, each partition in a transaction of its own."""
+    for partition in range(stage.partitions):
+        keys = (f"{partition}-{number:06}{text}" for number in range(first, first + count))
+        stage.write("n", partition, [(key.encode(), (1).to_bytes(8, "big"), 1) for key in keys])
+
+
+def test_all_who_follow_a_store_share_one_reader(counting: MakeStage, readers: list[ChangeReader]) -> None:
+    """Each had a client of its own, with megabytes read ahead."""
+    stage = counting()
+    (running,) = stage.start_all(1)
+    url = f"{running.url}/v1/stores/n/changes"
+    with ExitStack() as stack:
+        followers = [stack.enter_context(httpx.stream("GET", url, timeout=60)) for _ in range(20)]
+        lines = [follower.iter_lines() for follower in followers]
+        for each in lines:
+            assert next(each) == "retry: 1000"
+        numbered(stage, 0, 5)
+        seen = [
+            sorted(json.loads(data.removeprefix("data: "))["key"] for data in islice(filter(is_data, each), 15))
+            for each in lines
+        ]
+        assert seen == [sorted(f"{partition}-{number:06}" for partition in range(3) for number in range(5))] * 20
+        assert len(readers) == 1
+    are_closed(running, readers)
+
+
+def is_data(line: str) -> bool:
+    return line.startswith("data: ")
+
+
+def test_who_falls_behind_is_told_and_goes_on(counting: MakeStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tails, "MOST_WAITING_BYTES", 20_000)
+    stage = counting()
+    (running,) = stage.start_all(1)
+    url, total = f"{running.url}/v1/stores/n/changes", 4000
+    with httpx.stream("GET", url, timeout=60) as response:
+        lines = response.iter_lines()
+        first = dict(islice(each_field(lines), 2))
+        # More than fits between the two: sockets, buffers and the queue.
+        numbered(stage, 0, total, "x" * 2000)
+        wait_until(lambda: all(end_of(stage, partition) > total for partition in range(3)), "all is written")
+        fields = [first["id"], *(content for name, content in each_field(lines) if name in ("id", "event"))]
+    assert fields[-1] == "behind"
+    last = offsets_in(next(content for content in reversed(fields) if content[0].isdigit()))
+    assert min(last) < total
+    with Client(running.url) as client:
+        rest = client.store("n").changes(",".join(f"{partition}:{offset}" for partition, offset in enumerate(last)))
+        # After the changes of a partition comes the mark of their transaction.
+        found = list(islice(rest, sum(max(0, total - offset) for offset in last)))
+        rest.close()
+    for partition, offset in enumerate(last):
+        offsets = [change.offset for change in found if change.partition == partition]
+        assert offsets == list(range(offset, total))
+
+
+def offsets_in(position: str) -> list[int]:
+    return [int(each.split(":")[1]) for each in position.split(",")]
+
+
+def each_field(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        name, _, content = line.partition(": ")
+        if content:
+            yield name, content
+
+
+def end_of(stage: Stage, partition: int) -> int:
+    place = (stage.changelog("n"), partition)
+    return Topics(stage.settings).ends([place])[place]
+
+
+def test_each_change_once_whenever_one_comes_and_goes(counting: MakeStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers that come back with a position meet the tail of the store somewhere, or fall behind it again."""
+    monkeypatch.setattr(tails, "MOST_WAITING_BYTES", 2_000)
+    stage = counting()
+    (running,) = stage.start_all(1)
+    rounds, size = 40, 10
+    total = 3 * rounds * size
+
+    def follow(seed: int) -> list[tuple[int, int]]:
+        chance, position, found = random.Random(seed), "0:0,1:0,2:0", list[tuple[int, int]]()
+        with Client(running.url, timeout=60) as client:
+            while len(found) < total:
+                changes = client.store("n").changes(position)
+                for change in islice(changes, min(chance.randrange(1, 80), total - len(found))):
+                    position = change.position
+                    found.append((change.partition, change.offset))
+                changes.close()
+        return found
+
+    with ThreadPoolExecutor(6) as threads:
+        following = [threads.submit(follow, seed) for seed in range(6)]
+        for number in range(rounds):
+            numbered(stage, number * size, size)
+        for each in following:
+            found = each.result(120)
+            for partition in range(3):
+                offsets = [offset for found_in, offset in found if found_in == partition]
+                assert offsets == sorted(set(offsets)) and len(offsets) == rounds * size
+    wait_until(lambda: running.subscribers.count == 0, "no subscribers")

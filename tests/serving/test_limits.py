@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -10,8 +11,9 @@ from contextlib import ExitStack, suppress
 import httpx
 import pytest
 
-from headrace.serving.rest import protocol
-from tests.serving.conftest import Fixed
+from headrace.serving.config import ServingConfig
+from headrace.serving.rest import protocol, sending
+from tests.serving.conftest import Fixed, MakeStage
 from tests.serving.stage import Running, wait_until
 
 PATIENCE = 30.0
@@ -119,3 +121,64 @@ def test_connections_are_kept_for_peers_and_health(app: Fixed, monkeypatch: pyte
             assert answer_to(connection) == b""
     wait_until(lambda: len(connections) <= before, "connections that are closed")
     assert httpx.get(f"{running.url}/v1/stores").status_code == 200
+
+
+@pytest.fixture
+def large(counting: MakeStage) -> Running:
+    """An instance whose pages have ten megabytes, more than sockets hold, of which it sends no more than two at once."""
+    stage = counting(partitions=1)
+    keys = (f"{number:04}{'x' * 100_000}".encode() for number in range(100))
+    stage.write("n", 0, [(key, (1).to_bytes(8, "big"), 1) for key in keys])
+    running = stage.start(ServingConfig(max_sending_bytes=25_000_000))
+    stage.settle([running])
+    return running
+
+
+def ask_for_a_page(running: Running) -> socket.socket:
+    """A client that asks for a large page, and does not read it."""
+    host, _, port = running.address.partition(":")
+    connection = socket.socket()
+    connection.settimeout(PATIENCE)
+    # Before it is connected: the kernel would take all of the page otherwise.
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect((host, int(port)))
+    connection.sendall(b"GET /v1/stores/n/keys?limit=1000 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    return connection
+
+
+def test_large_answers_that_nobody_reads_have_a_limit_together(large: Running, http: httpx.Client) -> None:
+    url = f"{large.url}/v1/stores/n/keys?limit=1000"
+    assert len(http.get(url).content) > 10_000_000
+    with ExitStack() as stack:
+        slow = [stack.enter_context(ask_for_a_page(large)) for _ in range(2)]
+        wait_until(lambda: http.get(url).status_code == 503, "too many large answers")
+        refused = http.get(url)
+        assert refused.headers["retry-after"] == "1"
+        assert refused.json()["title"] == "Too many large answers at once"
+        assert http.get(f"{large.url}/v1/stores/n/keys?limit=1").status_code == 200
+        # Who reads in the end gets all of it.
+        head, _, body = read_answer(slow[0]).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 ") and len(json.loads(body)["entries"]) == 100
+        wait_until(lambda: http.get(url).status_code == 200, "room for another one")
+
+
+def read_answer(connection: socket.socket) -> bytes:
+    """An answer that says how long it is."""
+    received = b""
+    while b"\r\n\r\n" not in received:
+        received += connection.recv(65536)
+    head = received.partition(b"\r\n\r\n")[0].lower()
+    length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    while len(received) < len(head) + 4 + length:
+        received += connection.recv(65536)
+    return received
+
+
+def test_who_reads_too_slowly_is_disconnected(large: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(sending, "LEAST_BYTES_A_SECOND", 20_000_000)
+    with ask_for_a_page(large) as connection:
+        wait_until(lambda: large.requests == 1, "the request")
+        wait_until(lambda: large.requests == 0, "its end")
+        received = answer_to(connection)
+        assert received.startswith(b"HTTP/1.1 200 ") and len(received) < 10_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import statistics
 import threading
 import time
@@ -13,11 +14,12 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupState
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from headrace.errors import EnvironmentFailed
+from headrace.clock import clock
+from headrace.errors import DiskFull, EnvironmentFailed
 from headrace.kafka.topics import Topics, TopicSpec
 from headrace.serving.config import ServingConfig
 from headrace.serving.copies import PartitionCopy
-from headrace.serving.membership import Place, instances_group
+from headrace.serving.membership import GroupMember, Place, instances_group
 from headrace.serving.metadata import metadata_for_all
 from tests.serving.conftest import MakeStage
 from tests.serving.stage import Running, Stage, answer_of, pages, wait_until
@@ -391,7 +393,8 @@ def test_closing_waits_for_who_reads(counting: MakeStage) -> None:
     feed(stage)
     (running,) = stage.start_all(1)
     copy = _copy(running, 0)
-    with copy.read() as store:
+    with running.instance.snapshot() as snapshot:
+        store = copy.store_in(snapshot)
         closing = threading.Thread(target=running.close)
         closing.start()
         assert store.get(b"key3").value == (4).to_bytes(8, "big")
@@ -400,3 +403,73 @@ def test_closing_waits_for_who_reads(counting: MakeStage) -> None:
     assert not closing.is_alive()
     answer = answer_of(running)
     assert answer.refused[0].reason == "not-here"
+
+
+def test_a_copy_that_nobody_follows_is_never_ready(counting: MakeStage) -> None:
+    """Two threads tell a copy that it is up to date, and one of them may have asked before it was left."""
+    stage = counting(partitions=1)
+    feed(stage)
+    (running,) = stage.start_all(1)
+    copy = _copy(running, 0)
+    end, asked_at = copy.position, clock()
+    copy.leave()
+    copy.saw_end(end, asked_at)
+    assert not copy.ready
+    copy.begin()
+    copy.saw_end(end, asked_at)
+    assert not copy.ready, "what was asked before does not tell what was missed meanwhile"
+    copy.saw_end(end, clock())
+    assert copy.ready
+
+
+def test_the_age_of_an_answer_counts_while_the_machine_is_suspended(
+    counting: MakeStage, http: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The monotonic clock stands still then: what was an hour old counted as fresh."""
+    stage = counting(partitions=1)
+    feed(stage)
+    (running,) = stage.start_all(1)
+    monkeypatch.setattr(running.instance, "_see_ends", lambda: None)
+    awake = time.clock_gettime
+    monkeypatch.setattr(time, "clock_gettime", lambda kind: awake(kind) + 3600)
+    answer = answer_of(running)
+    assert answer.staleness_ms is not None and answer.staleness_ms >= 3_590_000
+
+
+@pytest.mark.parametrize("group", ["instances", "leadership"])
+def test_an_instance_that_cannot_stay_in_its_groups_fails(
+    group: str, counting: MakeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread ended, and nobody noticed."""
+    stage = counting(partitions=1)
+    feed(stage)
+    assigned = GroupMember._assigned
+
+    def fail(member: GroupMember, *arguments: object) -> None:
+        if member.group.endswith(group):
+            raise RuntimeError("a bug")
+        assigned(member, *arguments)
+
+    monkeypatch.setattr(GroupMember, "_assigned", fail)
+    failures: list[Exception] = []
+    running = stage.start(leads=True, on_failure=failures.append)
+    wait_until(lambda: failures, "the failure")
+    assert running.instance.state == "FAILED"
+    assert "can no longer be a member of its groups in Kafka: a bug" in str(failures[0])
+
+
+def test_a_full_disk_is_told_of(counting: MakeStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = counting(partitions=1)
+    feed(stage)
+    failures: list[Exception] = []
+    running = stage.start(on_failure=failures.append)
+    stage.settle([running])
+
+    def fail(*ignored: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(running.instance._copies, "take", fail)
+    stage.pipe(_source(stage), [(key, "x", 2000) for key in KEYS])
+    wait_until(lambda: failures, "the failure")
+    assert isinstance(failures[0], DiskFull)
+    assert "The disk is full: the state directory" in str(failures[0])

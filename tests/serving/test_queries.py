@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from headrace import ValueAndTimestamp, Window, Windowed
 from headrace.client import AsyncClient, Client
 from headrace.serdes.hashing import partition_for_key
-from tests.serving.conftest import CLICKERS, Fixed
+from headrace.serving.config import ServingConfig
+from tests.serving.conftest import CLICKERS, Fixed, MakeStage
 from tests.serving.shop import ABSENT, BASE, KEYS, MINUTE, Place
-from tests.serving.stage import pages
+from tests.serving.stage import Running, Stage, by_partition, pages, wait_until
 
 
 def text_of(name: str, key: Any) -> str:
@@ -342,7 +343,8 @@ def test_what_a_store_cannot_be_asked(app: Fixed, http: httpx.Client, path: str)
 
 
 def test_an_answer_has_no_end_of_bytes(app: Fixed, http: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.serving.queries.MAX_BYTES", 40)
+    for each in app.running:
+        monkeypatch.setattr(each.service.reader, "most_bytes", 40)
     expected = sorted(app.truth("clicks", lambda store: store.all()), key=lambda entry: entry[0].encode())
     first = http.get(f"{app.any.url}/v1/stores/clicks/keys", params={"limit": 1000}).json()
     assert len(first["entries"]) < len(expected) and first["next"] is not None
@@ -362,3 +364,52 @@ def test_what_a_serde_cannot_read_is_shown_as_it_is(app: Fixed, http: httpx.Clie
     assert response.status_code == 200
     assert response.json()["value"] is None
     assert base64.b64decode(response.json()["unreadable"]) == b"not {json"
+
+
+LONG_KEYS = sorted(f"{'x' * 2000}{number:05}{'y' * 20_000}" for number in range(120))
+
+
+@pytest.fixture
+def long_keys(counting: MakeStage) -> tuple[Stage, list[Running]]:
+    """Two instances with keys of 22 KB, which all begin alike, and small answers."""
+    stage = counting()
+    for partition, keys in by_partition(stage, LONG_KEYS).items():
+        stage.write("n", partition, [(key.encode(), (1).to_bytes(8, "big"), 1) for key in keys])
+    running = [stage.start(ServingConfig(max_answer_bytes=200_000)) for _ in range(2)]
+    stage.settle(running)
+    return stage, running
+
+
+def test_an_answer_has_one_budget_for_all_partitions(
+    long_keys: tuple[Stage, list[Running]], http: httpx.Client
+) -> None:
+    """Each partition had a budget of its own."""
+    _, running = long_keys
+    for each in running:
+        response = http.get(f"{each.url}/v1/stores/n/keys", params={"limit": 1000})
+        assert 100_000 < len(response.content) < 300_000
+        assert len(response.json()["next"]) < 2000
+
+
+def test_pages_go_on_after_keys_of_any_length(long_keys: tuple[Stage, list[Running]], http: httpx.Client) -> None:
+    """A cursor had the whole key, and no more than 4 KB."""
+    _, running = long_keys
+    for each in running:
+        found = pages(http, f"{each.url}/v1/stores/n/keys", limit=7)
+        assert [entry["key"] for entry in found] == LONG_KEYS
+    with Client(running[0].url) as client:
+        assert [entry.key for entry in client.store("n").all()] == LONG_KEYS
+
+
+def test_pages_lose_nothing_where_the_last_long_key_is_deleted(
+    long_keys: tuple[Stage, list[Running]], http: httpx.Client
+) -> None:
+    stage, (running, _) = long_keys
+    url = f"{running.url}/v1/stores/n/keys"
+    page = http.get(url, params={"limit": 7}).json()
+    last = page["entries"][-1]["key"]
+    stage.write("n", partition_for_key(last.encode(), stage.partitions), [(last.encode(), None, 2)])
+    wait_until(lambda: http.get(url, params={"from": last, "to": last}).json()["entries"] == [], "it is deleted")
+    rest = pages(http, url, limit=7, cursor=page["next"])
+    assert {entry["key"] for entry in rest} >= set(LONG_KEYS[7:])
+    assert last not in {entry["key"] for entry in rest}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -20,6 +21,11 @@ from headrace.private_files import make_private_directory, open_private
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _SLOW_SECONDS = 1.0
+_LOOK_SECONDS = 5.0
+MOST_LOG_BYTES = 10 * 1024**2
+"""How large a log may grow; it and two earlier ones are kept."""
+
+logger = logging.getLogger(__name__)
 
 
 class Terminal:
@@ -115,6 +121,7 @@ def chatter_in(log_file: Path, level: str) -> Iterator[Terminal]:
         os.dup2(log.fileno(), number)
     try:
         with (
+            _kept_small(log_file, log),
             os.fdopen(os.dup(saved[1]), "w", encoding="utf-8", errors="replace") as out,
             os.fdopen(os.dup(saved[2]), "w", encoding="utf-8", errors="replace") as err,
         ):
@@ -128,6 +135,38 @@ def chatter_in(log_file: Path, level: str) -> Iterator[Terminal]:
         root.removeHandler(handler)
         root.setLevel(level_before)
         log.close()
+
+
+@contextmanager
+def _kept_small(path: Path, log: TextIO) -> Iterator[None]:
+    """Rotates the log meanwhile. It is copied and emptied, as other processes write to the same open file."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_LOOK_SECONDS):
+            if os.fstat(log.fileno()).st_size > MOST_LOG_BYTES:
+                try:
+                    rotate(path)
+                except OSError as error:
+                    logger.warning("The log cannot be rotated: %s", error)
+
+    watching = threading.Thread(target=watch, name="headrace-log", daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watching.join()
+
+
+def rotate(path: Path) -> None:
+    """Moves what the log has to `<log>.1`, and what was there to `<log>.2`."""
+    first, second = (path.with_name(f"{path.name}.{number}") for number in (1, 2))
+    if first.exists():
+        first.replace(second)
+    with path.open("rb") as content, open_private(first, "wb") as kept:
+        shutil.copyfileobj(content, kept)
+    os.truncate(path, 0)
 
 
 def _open_log(path: Path) -> TextIO:

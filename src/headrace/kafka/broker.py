@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from headrace.errors import EnvironmentFailed
+from headrace.java_properties import java_properties
 from headrace.kafka import broker_launcher
 from headrace.kafka.home import HOST, Home
 from headrace.kafka.locks import Lock
@@ -46,8 +47,8 @@ class Broker:
     ) -> None:
         self.port = port
         self._home = home
-        home.properties.write_text(_properties({**server_settings(home.data, port, free_port()), **settings}))
-        home.logging.write_text(_properties(_log_settings(home)))
+        home.properties.write_text(java_properties({**server_settings(home.data, port, free_port()), **settings}))
+        home.logging.write_text(java_properties(_log_settings(home)))
         home.pid.write_text("")
         command = [str(java), "-Xms128m", "-Xmx512m", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"]
         command += [f"-Dlog4j2.configurationFile={home.logging}", "-cp", _class_path(jars)]
@@ -159,8 +160,8 @@ def prepare_data(home: Home, java: Path, jars: list[Path]) -> None:
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     properties = home.directory / "format.properties"
-    properties.write_text(_properties(server_settings(draft, 0, free_port())))
-    home.logging.write_text(_properties(_log_settings(home)))
+    properties.write_text(java_properties(server_settings(draft, 0, free_port())))
+    home.logging.write_text(java_properties(_log_settings(home)))
     command = [str(java), "-Xmx128m", "-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={home.logging}"]
     command += ["-cp", _class_path(jars), "kafka.tools.StorageTool", "format"]
     command += ["--cluster-id", _new_cluster_id(), "--config", str(properties)]
@@ -264,17 +265,6 @@ def _log_settings(home: Home) -> dict[str, object]:
         "rootLogger.level": "INFO",
         "rootLogger.appenderRef.file.ref": "file",
     }
-
-
-def _properties(settings: Mapping[str, object]) -> str:
-    return "".join(f"{name}={_escaped(str(value))}\n" for name, value in settings.items())
-
-
-def _escaped(value: str) -> str:
-    """As Java's properties files want it: backslash escapes, and nothing but ASCII."""
-    units = value.replace("\\", "\\\\").encode("utf-16-be")
-    codes = (int.from_bytes(units[i : i + 2], "big") for i in range(0, len(units), 2))
-    return "".join(chr(code) if code < 128 else f"\\u{code:04x}" for code in codes)
 
 
 def _class_path(jars: list[Path]) -> str:

@@ -23,8 +23,14 @@ _SETTINGS = {
     "isolation.level": "read_committed",
     "auto.offset.reset": "error",
     "fetch.wait.max.ms": 100,
+    # What is read ahead of a reader takes memory for each of them.
+    "queued.min.messages": 1000,
+    "queued.max.messages.kbytes": 1024,
+    "fetch.queue.backoff.ms": 20,
+    "fetch.message.max.bytes": 256 * 1024,
 }
 _RECORDS_AT_ONCE = 500
+_BYTES_AT_ONCE = 64 * 1024
 _POLL_SECONDS = 0.2
 _ASK_SECONDS = 10
 
@@ -72,15 +78,21 @@ class ChangeReader:
             raise
 
     def read(self) -> list[Change]:
-        """What has come; nothing after a short while without changes, or once it is closed."""
+        """What has come, some at a time; nothing after a short while without changes, or once it is closed."""
         with self._lock:
             if self.is_closed:
                 return []
-            return [
-                self._change(message)
-                for message in self._consumer.consume(_RECORDS_AT_ONCE, _POLL_SECONDS)
-                if self._moves_on(message)
-            ]
+            found: list[Change] = []
+            size = 0
+            message = self._consumer.poll(_POLL_SECONDS)
+            while message is not None:
+                if self._moves_on(message):
+                    found.append(self._change(message))
+                    size += len(message.key()) + len(message.value() or b"")
+                if size > _BYTES_AT_ONCE or len(found) >= _RECORDS_AT_ONCE:
+                    break
+                message = self._consumer.poll(0)
+            return found
 
     def close(self) -> None:
         """Lets go of the connection, when nobody reads."""

@@ -15,6 +15,7 @@ from headrace.errors import ConfigError
 
 LOCALHOST = "127.0.0.1"
 ANYWHERE = "0.0.0.0"
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
 _ADDRESS = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+)?\]):\d{1,5}")
 _TOKEN = re.compile(r"[!-~]+")
 
@@ -38,8 +39,13 @@ class ServingConfig:
     """The certificates that peers are trusted by; those of the system by default."""
     max_requests: int = 256
     """How many requests are worked on at once; more are told to come back."""
-    max_subscribers: int = 32
+    max_subscribers: int = 500
+    """How many clients follow the changes of stores at once."""
     max_body_bytes: int = 1024 * 1024
+    max_answer_bytes: int = MAX_ANSWER_BYTES
+    """About how many bytes of keys and values one answer has; there are more pages then."""
+    max_sending_bytes: int = 256 * 1024 * 1024
+    """How many bytes of large answers may be on their way at once; more clients are told to come back."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
@@ -54,7 +60,7 @@ class ServingConfig:
             )
         if self.advertise is not None and not is_address(self.advertise):
             raise ConfigError(f"advertise is to be host:port, such as host1:8080, not {self.advertise!r}")
-        for name in ("max_requests", "max_subscribers", "max_body_bytes"):
+        for name in ("max_requests", "max_subscribers", "max_body_bytes", "max_answer_bytes", "max_sending_bytes"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
         for name, token in (("token", self.token), ("peer_token", self.peer_token)):

@@ -8,10 +8,11 @@ import struct
 import threading
 import time
 from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from headrace.clock import clock
 from headrace.errors import EnvironmentFailed
 from headrace.private_files import make_private_directory, open_private
 from headrace.serving.catalog import ServedStore
@@ -82,6 +83,12 @@ class CopyFiles:
                 self._users -= 1
                 self._changed.notify_all()
 
+    @contextmanager
+    def snapshot(self) -> Iterator[Any]:
+        """A transaction that sees all copies as of one moment. CopyClosed once the instance ends."""
+        with self.in_use(), self.stores.environment.begin() as transaction:
+            yield transaction
+
     def close(self) -> None:
         """Closes the files, after those who read them."""
         with self._changed:
@@ -94,7 +101,7 @@ class CopyFiles:
 class PartitionCopy:
     """The copy of one partition: what is in it and how fresh it is."""
 
-    def __init__(self, files: CopyFiles, store: ServedStore, partition: int, state: CopyState) -> None:
+    def __init__(self, stores: LmdbStores, store: ServedStore, partition: int, state: CopyState) -> None:
         self.id = PartitionId(store.name, partition)
         self.store = store
         self.position = state.position
@@ -109,15 +116,16 @@ class PartitionCopy:
         """Up to which moment (wall clock) it has seen every deletion."""
         self.went_back = False
         """Whether the topic went back behind what the copy has of it: it is another one, and the copy is of no use."""
+        self._lock = threading.Lock()
+        """For what the follower and the watcher of an instance both set: whether it is followed, and up to date."""
         self.followed = False
         self.followed_at = 0.0
-        """Since when (monotonic) it is followed."""
+        """Since when it is followed, by the clock of `headrace.clock`."""
         self.caught_up_at: float | None = None
-        """The latest moment (monotonic) whose content the copy has for certain."""
-        self.left_at = time.monotonic()
+        """The latest moment whose content the copy has for certain, by the same clock."""
+        self.left_at = clock()
         """Since when nobody follows it."""
-        self._files = files
-        self._stores = files.stores
+        self._stores = stores
         self._name = str(self.id)
         self._spec = of_bytes(store.spec)
         self.restored = 0
@@ -130,15 +138,34 @@ class PartitionCopy:
 
     def staleness_ms(self) -> int | None:
         """How old the copy's content may be at most; None before it has caught up for the first time."""
-        return None if self.caught_up_at is None else max(0, int((time.monotonic() - self.caught_up_at) * 1000))
+        return None if self.caught_up_at is None else max(0, int((clock() - self.caught_up_at) * 1000))
+
+    def begin(self) -> None:
+        """Is followed from now on."""
+        with self._lock:
+            self.followed, self.restored = True, 0
+            self.followed_at = clock()
+
+    def leave(self) -> None:
+        """Is no longer followed."""
+        with self._lock:
+            self.followed = self.ready = False
+            self.left_at = clock()
+
+    def go_back(self) -> None:
+        """Takes in that the topic is another one."""
+        with self._lock:
+            self.went_back, self.ready = True, False
 
     def saw_end(self, end: int, at: float) -> None:
         """Takes in that the topic ended at an offset at a moment."""
-        self.end = end
-        if self.followed and self.position >= end and not self.went_back:
-            self.ready = self.is_whole = True
-            self.caught_up_at = max(at, self.caught_up_at or at)
-            self.complete_at = wall_clock() - int((time.monotonic() - at) * 1000)
+        with self._lock:
+            self.end = end
+            # What was asked before it was followed tells nothing of what it has missed since.
+            if self.followed and at >= self.followed_at and self.position >= end and not self.went_back:
+                self.ready = self.is_whole = True
+                self.caught_up_at = max(at, self.caught_up_at or at)
+                self.complete_at = wall_clock() - int((clock() - at) * 1000)
 
     def may_lack_deletions(self, kept_ms: int) -> bool:
         """Whether deletions may have come and gone unseen, where Kafka keeps them for so long."""
@@ -155,12 +182,9 @@ class PartitionCopy:
         """How far it is, as it is kept beside it."""
         return _STATE.pack(position, self.is_whole, self.complete_at)
 
-    @contextmanager
-    def read(self) -> Iterator[Any]:
-        """The store as of one moment; its keys and values are bytes. CopyClosed once the instance ends."""
-        with self._files.in_use(), self._stores.environment.begin() as transaction:
-            reader = self._stores.reader(transaction, self._name)
-            yield open_store(self._spec, OverlayStore(reader), StoreEnvironment())
+    def store_in(self, snapshot: Any) -> Any:
+        """The store as a snapshot has it; its keys and values are bytes."""
+        return open_store(self._spec, OverlayStore(self._stores.reader(snapshot, self._name)), StoreEnvironment())
 
 
 class Copies:
@@ -184,12 +208,16 @@ class Copies:
         with self._lock:
             copy = self._copies.get(found)
             if copy is None:
-                copy = self._copies[found] = PartitionCopy(self._files, store, partition, self._load(store, found))
+                copy = self._copies[found] = PartitionCopy(self._stores, store, partition, self._load(store, found))
         return copy
 
     def get(self, store: str, partition: int) -> PartitionCopy | None:
         """The copy of a partition, if there is one."""
         return self._copies.get(PartitionId(store, partition))
+
+    def snapshot(self) -> AbstractContextManager[Any]:
+        """All copies as of one moment, to read them with `store_in`. CopyClosed once the instance ends."""
+        return self._files.snapshot()
 
     def __iter__(self) -> Iterator[PartitionCopy]:
         return iter(list(self._copies.values()))
@@ -217,7 +245,7 @@ class Copies:
 
     def forget_left(self, wanted: Container[PartitionId]) -> None:
         """Removes the copies that nobody has followed for a while, nor is about to."""
-        now = time.monotonic()
+        now = clock()
         for copy in self:
             if copy.id not in wanted and not copy.followed and now - copy.left_at > _KEEP_SECONDS:
                 self.forget(copy.id)

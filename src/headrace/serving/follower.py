@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
+from headrace.clock import clock
 from headrace.kafka.clients import ClientSettings
 from headrace.record import NO_HEADERS
 from headrace.serving.copies import Copies, PartitionCopy
@@ -63,7 +63,7 @@ class Follower:
         self._wanted: dict[Place, PartitionCopy] = {}
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._drained_at = time.monotonic()
+        self._drained_at = clock()
         self._on_failure = on_failure
         self._thread = threading.Thread(target=self._run, name="headrace-follower", daemon=True)
         self.moved = threading.Condition()
@@ -98,7 +98,7 @@ class Follower:
             self._on_failure(error)
         finally:
             for copy in self._followed.values():
-                copy.followed = copy.ready = False
+                copy.leave()
             self._consumer.close()
 
     def _change_partitions(self) -> None:
@@ -108,16 +108,12 @@ class Follower:
         if gone:
             self._consumer.incremental_unassign([TopicPartition(*place) for place in gone])
             for place in gone:
-                copy = self._followed.pop(place)
-                copy.followed = copy.ready = False
-                copy.left_at = time.monotonic()
+                self._followed.pop(place).leave()
         new = [place for place in wanted if place not in self._followed]
         if new:
             for place in new:
                 copy = self._followed[place] = wanted[place]
-                copy.followed = True
-                copy.followed_at = time.monotonic()
-                copy.restored = 0
+                copy.begin()
                 logger.info("Follows %s from offset %s", copy.id, copy.position)
             starts = [TopicPartition(*place, wanted[place].position or OFFSET_BEGINNING) for place in new]
             self._consumer.incremental_assign(starts)
@@ -127,13 +123,13 @@ class Follower:
         # The end was seen after the client had nothing more to give; when exactly, it does not tell.
         at = self._drained_at
         if len(messages) < _RECORDS_AT_ONCE:
-            self._drained_at = time.monotonic()
+            self._drained_at = clock()
         found = {part.copy.id: (part.records, part.position) for part in parts if part.has_moved}
         if found:
             self._copies.take(found)
         for part in parts:
             if part.end is not None:
-                part.copy.saw_end(part.end, at)
+                part.copy.saw_end(part.end, max(at, part.copy.followed_at))
         if parts:
             with self.moved:
                 self.moved.notify_all()
@@ -154,8 +150,7 @@ class Follower:
                 part = parts[place] = _Part(copy)
             offset = message.offset()
             if offset < part.position:
-                part.copy.went_back = True
-                part.copy.ready = False
+                part.copy.go_back()
             if part.copy.went_back:
                 continue
             if error is not None:

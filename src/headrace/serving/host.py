@@ -95,6 +95,7 @@ class Host:
             address=self.address,
             leads=pipeline is not None and serving is not None,
             on_leadership=lambda leads: self._orders.put(_Order(leads)),
+            on_failure=lambda error: self._on_failure(error, SHUTDOWN_CLIENT),
         )
         self.service.on_shutdown = self._ended_by_others
 

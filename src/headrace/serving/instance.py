@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from headrace.errors import StreamsError
+from headrace.clock import clock
+from headrace.errors import HeadraceError, StreamsError
+from headrace.full_disk import disk_full
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.internal_topics import commits_topic
 from headrace.kafka.topics import Topics
@@ -74,6 +77,7 @@ class Instance:
         standbys: int = 0,
         leads: bool = False,
         on_leadership: Callable[[bool], None] = lambda leader: None,
+        on_failure: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         self.address = address
         self.stores = stores
@@ -86,6 +90,7 @@ class Instance:
         self._standbys = standbys
         self._leads = leads
         self._on_leadership = on_leadership
+        self._on_failure = on_failure
         self._owned: frozenset[Place] = frozenset()
         self._assigned = threading.Event()
         self._left: dict[Place, float] = {}
@@ -115,7 +120,7 @@ class Instance:
         self._partitions = {topic: len(each.partitions) for topic, each in topics.items()}
         ids = {topic: str(each.topic_id) for topic, each in topics.items()}
         self._copies = Copies(self._directory, ids, Topics(self._settings).deletions_kept_ms(topics))
-        self._follower = Follower(self._settings, self._copies, self._failed)
+        self._follower = Follower(self._settings, self._copies, self._lost_copies)
         self._by_topic = {store.topic: store for store in self.stores.values()}
         if self.address is None:
             self._take_over(frozenset(self._places(is_global=False)))
@@ -148,6 +153,10 @@ class Instance:
     def copy(self, store: str, partition: int) -> PartitionCopy | None:
         """The copy of a partition, if this instance has one, whatever its state."""
         return self._copies.get(store, partition)
+
+    def snapshot(self) -> AbstractContextManager[Any]:
+        """All copies as of one moment, to read them with `store_in`. CopyClosed once the instance ends."""
+        return self._copies.snapshot()
 
     def owned(self, store: str) -> list[int]:
         """The partitions of the store that this instance owns; all of them where the store is global."""
@@ -195,7 +204,7 @@ class Instance:
 
     def restoring(self) -> list[Restoring]:
         """The copies that are not up to date yet, with what is left."""
-        now = time.monotonic()
+        now = clock()
         found = []
         for copy in self._copies:
             if copy.followed and not copy.ready:
@@ -238,14 +247,23 @@ class Instance:
         topics = sorted({store.topic for store in self.stores.values() if not store.is_global})
         if topics:
             group = instances_group(self._application_id)
-            self._members.append(GroupMember(self._settings, group, address, topics, self._take_over))
+            self._members.append(
+                GroupMember(self._settings, group, address, topics, self._take_over, self._lost_membership)
+            )
         else:
             self._assigned.set()
         if self._leads:
             group = leadership_group(self._application_id)
             topic = commits_topic(self._application_id)
             self._members.append(
-                GroupMember(self._settings, group, address, [topic], lambda owned: self._on_leadership(bool(owned)))
+                GroupMember(
+                    self._settings,
+                    group,
+                    address,
+                    [topic],
+                    lambda owned: self._on_leadership(bool(owned)),
+                    self._lost_membership,
+                )
             )
         for member in self._members:
             member.start()
@@ -374,7 +392,7 @@ class Instance:
         copies = {(copy.store.topic, copy.id.partition): copy for copy in self._copies if copy.followed}
         if not copies:
             return
-        at = time.monotonic()
+        at = clock()
         futures = self._admin.list_offsets(
             {TopicPartition(*place): OffsetSpec.latest() for place in copies},
             isolation_level=IsolationLevel.READ_COMMITTED,
@@ -438,13 +456,22 @@ class Instance:
         futures = self._admin.describe_topics(TopicCollection(names), request_timeout=_ASK_SECONDS)
         return {name: future.result() for name, future in futures.items()}
 
-    def _failed(self, error: Exception) -> None:
-        self.failure = StreamsError(f"Copies of the stores can no longer be kept up to date: {error}")
-        self.failure.__cause__ = error
-        # Others can do better with its partitions.
+    def _lost_membership(self, error: Exception) -> None:
+        self._fail(f"The instance can no longer be a member of its groups in Kafka: {error}", error)
+
+    def _lost_copies(self, error: Exception) -> None:
+        self._fail(f"Copies of the stores can no longer be kept up to date: {error}", error)
+
+    def _fail(self, reason: str, error: Exception) -> None:
+        failure: HeadraceError | None = disk_full(error, self._directory)
+        if failure is None:
+            failure = StreamsError(reason)
+            failure.__cause__ = error
+        self.failure = failure
+        # Others can do better with its partitions, and with the pipeline.
         for member in self._members:
-            if member.group == instances_group(self._application_id):
-                member.leave()
+            member.leave()
+        self._on_failure(failure)
 
 
 def _is_timeout(error: Exception) -> bool:

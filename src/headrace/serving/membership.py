@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from headrace.kafka.clients import ClientSettings
 
@@ -86,8 +86,10 @@ class GroupMember:
         address: str,
         topics: Iterable[str],
         on_change: Callable[[frozenset[Place]], None],
+        on_failure: Callable[[Exception], None],
     ) -> None:
         self.group = group
+        self._on_failure = on_failure
         self._topics = list(topics)
         self._on_change = on_change
         self._owned: set[Place] = set()
@@ -117,12 +119,22 @@ class GroupMember:
 
     def _run(self) -> None:
         consumer = self._consumer
-        consumer.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
-        while not self._over.is_set():
-            message = consumer.poll(_POLL_SECONDS)
-            if message is not None and message.error() is not None:
-                logger.info("Kafka, in group membership: %s", message.error())
-        consumer.close()
+        try:
+            consumer.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
+            while not self._over.is_set():
+                message = consumer.poll(_POLL_SECONDS)
+                if message is not None and message.error() is not None:
+                    self._complain(message.error())
+        except Exception as error:
+            logger.exception("The instance cannot stay in group %s", self.group)
+            self._on_failure(error)
+        finally:
+            consumer.close()
+
+    def _complain(self, error: KafkaError) -> None:
+        if error.fatal():
+            raise KafkaException(error)
+        logger.info("Kafka, in group membership: %s", error)
 
     def _assigned(self, consumer: Any, partitions: list[TopicPartition]) -> None:
         consumer.incremental_assign(partitions)

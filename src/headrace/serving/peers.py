@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import httpx
 import msgspec
 
+from headrace.serving.off_loop import LARGE_BYTES, off_loop
 from headrace.serving.queries import Answer, Query
 from headrace.serving.routing import PeerError
 from headrace.serving.signing import SIGNATURE_HEADER, PeerSigner
@@ -43,7 +44,7 @@ class HttpPeers:
     async def ask(self, address: str, query: Query, timeout: float) -> Answer:
         """What the peer's own copies have to say."""
         content = await self._request("POST", address, QUERY_PATH, timeout, _encode(query))
-        return _read(content, _answer)
+        return await off_loop(len(content) > LARGE_BYTES, lambda: _read(content, _answer))
 
     async def status(self, address: str, timeout: float) -> InstanceStatus:
         """How the peer does."""
@@ -71,10 +72,13 @@ class HttpPeers:
             raise PeerError(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__) from error
         if response.status_code != 200:
             raise PeerError(f"it answered {response.status_code}{_reason(response)}")
-        answered = response.headers.get(SIGNATURE_HEADER)
-        if not self._signer.is_answer(headers, response.status_code, response.content, answered):
+        answered, status, found = response.headers.get(SIGNATURE_HEADER), response.status_code, response.content
+        is_signed = await off_loop(
+            len(found) > LARGE_BYTES, lambda: self._signer.is_answer(headers, status, found, answered)
+        )
+        if not is_signed:
             raise PeerError("its answer is not signed by an instance of the application")
-        return response.content
+        return found
 
     def _client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()

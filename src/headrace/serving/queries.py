@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import islice
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice, takewhile
 from typing import Any
 
 import msgspec
@@ -18,6 +20,7 @@ from headrace.serdes.forms.timestamped import unpack_timestamped
 from headrace.serdes.forms.window_key import unpack_window_store_key, window_end
 from headrace.serdes.hashing import partition_for_key
 from headrace.serving.catalog import KEY_VALUE_KINDS, SERVED_KINDS, WINDOW_KINDS, ServedStore
+from headrace.serving.config import MAX_ANSWER_BYTES
 from headrace.serving.copies import CopyClosed, PartitionCopy
 from headrace.serving.instance import Instance
 from headrace.topology.stores import StoreKind
@@ -34,6 +37,10 @@ TIMES = "times"
 """The windows or sessions of all keys within a span of time."""
 COUNT = "count"
 """About how many entries there are."""
+MARKED_BYTES = 1024
+"""A place longer than this is known by its beginning of so many bytes and by its hash."""
+LOCATE = "locate"
+"""The place whose beginning and hash a cursor has."""
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +57,11 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     as_of: int | None = None
     after: bytes | None = None
     """The place of the last row that is known already."""
+    digest: bytes = b""
+    """The hash of the place that is looked for."""
     limit: int = 1000
+    most_bytes: int = MAX_ANSWER_BYTES
+    """About how many bytes of keys and values the answer may have: one more row may be in it."""
     allow_stale: bool = False
     min_position: dict[int, int] = {}
     max_staleness_ms: int | None = None
@@ -83,9 +94,6 @@ TOO_STALE = "too-stale"
 BEHIND = "behind"
 _NOT_HERE = Refusal(NOT_HERE, "this instance does not have the partition")
 
-MAX_BYTES = 16 * 1024 * 1024
-"""About how many bytes of keys and values one answer has at most."""
-
 
 class Answer(msgspec.Struct):
     """What some partitions have to say, and how fresh it is."""
@@ -108,43 +116,43 @@ def check_query(query: Query, store: ServedStore) -> None:
         raise StoreError(f"A query {query.kind!r} is about one key")
     if query.as_of is not None and store.spec.kind is not StoreKind.VERSIONED:
         raise StoreError(f"Store {store.name} is not versioned: it has no values of earlier times")
+    if query.kind == LOCATE and len(query.low or b"") < MARKED_BYTES:
+        raise StoreError("What is looked for has a longer beginning")
     if query.limit < 1:
         raise StoreError("The limit of a query is at least 1")
 
 
 def answer_locally(instance: Instance, query: Query) -> Answer:
-    """What this instance's own copies have to say. Nobody else is asked."""
+    """What this instance's own copies have to say, all of one moment. Nobody else is asked."""
     answer = Answer(rows=[], positions={}, refused={})
-    parts: list[list[Row]] = []
+    fit = []
     for partition in query.partitions:
         copy = instance.copy(query.store, partition)
         refusal = _unfit(copy, query)
-        asked = query if len(query.partitions) == 1 else _of_partition(instance, query, partition)
         if copy is None or refusal is not None:
             answer.refused[partition] = refusal or _NOT_HERE
-            continue
-        # Noted before the content is read: the answer may be fresher than it says, never older.
-        position, staleness, is_whole = copy.position, copy.staleness_ms(), copy.is_whole
-        try:
-            with copy.read() as store:
-                part = _read(copy, store, asked)
-        except CopyClosed:
-            answer.refused[partition] = _NOT_HERE
-            continue
-        if not is_whole and not (query.kind == GET and len(part.rows) == len(asked.keys)):
-            # What such a copy does not have may well be there.
-            answer.refused[partition] = _restoring(copy)
-            continue
-        answer.positions[partition] = position
-        answer.staleness_ms = _older(answer.staleness_ms, staleness)
-        answer.count += part.count
-        answer.cut = _sooner(answer.cut, part.cut)
-        parts.append(part.rows)
-    answer.rows = _merge_rows(parts, query.limit, answer.cut)
+        else:
+            # Noted before the content is read: the answer may be fresher than it says, never older.
+            fit.append((copy, copy.position, copy.staleness_ms(), copy.is_whole))
+    parts: list[Iterable[Row]] = []
+    try:
+        with instance.snapshot() as snapshot:
+            for copy, position, staleness, is_whole in fit:
+                part = _read(instance, copy, copy.store_in(snapshot), query, is_whole)
+                if part is None:
+                    answer.refused[copy.id.partition] = _restoring(copy)
+                    continue
+                answer.count += part.count
+                parts.append(part.rows)
+                answer.positions[copy.id.partition] = position
+                answer.staleness_ms = _older(answer.staleness_ms, staleness)
+            _fill(answer, parts, query.limit, query.most_bytes)
+    except CopyClosed:
+        return Answer(refused=dict.fromkeys(query.partitions, _NOT_HERE))
     return answer
 
 
-def merge_answers(answers: Iterable[Answer], limit: int) -> Answer:
+def merge_answers(answers: Iterable[Answer], limit: int, most_bytes: int = MAX_ANSWER_BYTES) -> Answer:
     """One answer out of those of several instances."""
     merged = Answer(rows=[], positions={}, refused={})
     parts = []
@@ -156,7 +164,7 @@ def merge_answers(answers: Iterable[Answer], limit: int) -> Answer:
         merged.cut = _sooner(merged.cut, answer.cut)
         if answer.positions:
             merged.staleness_ms = _older(merged.staleness_ms, answer.staleness_ms)
-    merged.rows = _merge_rows(parts, limit, merged.cut)
+    _fill(merged, parts, limit, most_bytes)
     return merged
 
 
@@ -178,10 +186,18 @@ def _of_partition(instance: Instance, query: Query, partition: int) -> Query:
     return replace(query, keys=tuple(key for key in query.keys if partition_for_key(key, partitions) == partition))
 
 
-def _merge_rows(parts: Iterable[list[Row]], limit: int, cut: bytes | None) -> list[Row]:
-    """The first rows of all parts together."""
-    rows = sorted((row for rows in parts for row in rows), key=lambda row: row.place)[:limit]
-    return rows if cut is None else [row for row in rows if row.place <= cut]
+def _fill(answer: Answer, parts: Sequence[Iterable[Row]], limit: int, most_bytes: int) -> None:
+    """Gives the answer the first rows of all parts together, each of which is in the order of the places."""
+    size = 0
+    merged = parts[0] if len(parts) == 1 else heapq.merge(*parts, key=lambda row: row.place)
+    for row in islice(merged, limit):
+        if answer.cut is not None and row.place > answer.cut:
+            return
+        answer.rows.append(row)
+        size += len(row.key) + len(row.value)
+        if size > most_bytes:
+            answer.cut = row.place
+            return
 
 
 def _unfit(copy: PartitionCopy | None, query: Query) -> Refusal | None:
@@ -228,27 +244,27 @@ def _older(one: int | None, other: int | None) -> int | None:
 class _Part:
     """What one copy has to say."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: Iterable[Row] = ()
     count: int = 0
-    cut: bytes | None = None
 
 
-def _read(copy: PartitionCopy, store: Any, query: Query) -> _Part:
+def _read(instance: Instance, copy: PartitionCopy, store: Any, query: Query, is_whole: bool) -> _Part | None:
+    """What a copy has to say; None where it is not whole: what it does not have may well be there."""
     if query.kind == COUNT:
-        return _Part(count=store.approximate_count())
-    part = _Part()
-    size = 0
-    for row in islice(_READERS[query.kind](copy, store, query), query.limit):
-        part.rows.append(row)
-        size += len(row.key) + len(row.value)
-        if size > MAX_BYTES:
-            part.cut = row.place
-            break
-    return part
+        return _Part(count=store.approximate_count()) if is_whole else None
+    asked = query if len(query.partitions) == 1 else _of_partition(instance, query, copy.id.partition)
+    rows = _READERS[query.kind](copy, store, asked)
+    if is_whole:
+        return _Part(rows)
+    if query.kind != GET:
+        return None
+    found = Answer(rows=[])
+    _fill(found, [rows], query.limit, query.most_bytes)
+    return _Part(found.rows) if found.cut is not None or len(found.rows) == len(asked.keys) else None
 
 
 def _get(copy: PartitionCopy, store: Any, query: Query) -> Iterator[Row]:
-    for key in query.keys:
+    for key in sorted(query.keys):
         if query.as_of is not None:
             found = store.get_as_of(key, query.as_of)
         else:
@@ -306,6 +322,23 @@ def _times(copy: PartitionCopy, store: Any, query: Query) -> Iterator[Row]:
         yield Row(place, key, value, timestamp, start, window_end(start, size))
 
 
+def _locate(copy: PartitionCopy, store: Any, query: Query) -> Iterator[Row]:
+    beginning = query.low or b""
+    if copy.store.spec.kind in KEY_VALUE_KINDS:
+        places = (key for key, _ in store.range(beginning, None))
+    else:
+        places = (place for place, _ in store.scan(beginning, 0, MAX_MILLIS))
+    for place in takewhile(lambda place: place.startswith(beginning), places):
+        if digest_of(place) == query.digest:
+            yield Row(place, b"", b"")
+            return
+
+
+def digest_of(place: bytes) -> bytes:
+    """What a long place is known by."""
+    return sha256(place).digest()
+
+
 _KINDS: dict[str, frozenset[StoreKind]] = {
     GET: KEY_VALUE_KINDS,
     SCAN: KEY_VALUE_KINDS - {StoreKind.VERSIONED},
@@ -313,6 +346,7 @@ _KINDS: dict[str, frozenset[StoreKind]] = {
     SESSIONS: frozenset({StoreKind.SESSION}),
     TIMES: WINDOW_KINDS | {StoreKind.SESSION},
     COUNT: SERVED_KINDS,
+    LOCATE: SERVED_KINDS - {StoreKind.VERSIONED},
 }
 _READERS: dict[str, Callable[[PartitionCopy, Any, Query], Iterator[Row]]] = {
     GET: _get,
@@ -320,6 +354,7 @@ _READERS: dict[str, Callable[[PartitionCopy, Any, Query], Iterator[Row]]] = {
     WINDOWS: _windows,
     SESSIONS: _sessions,
     TIMES: _times,
+    LOCATE: _locate,
 }
 
 

@@ -6,18 +6,20 @@ import base64
 import binascii
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from headrace.duration import MAX_MILLIS
 from headrace.errors import StoreError, UnknownStoreError
 from headrace.serving.catalog import KEY_VALUE_KINDS, WINDOW_KINDS, ServedStore
+from headrace.serving.config import MAX_ANSWER_BYTES
 from headrace.serving.instance import Instance
 from headrace.serving.queries import (
     COUNT,
     GET,
-    MAX_BYTES,
+    LOCATE,
+    MARKED_BYTES,
     SCAN,
     SESSIONS,
     TIMES,
@@ -26,6 +28,7 @@ from headrace.serving.queries import (
     Query,
     Refusal,
     Row,
+    digest_of,
 )
 from headrace.serving.routing import Router
 from headrace.state.port import after_prefix
@@ -67,6 +70,8 @@ class Demands:
 
 ANY = Demands()
 _PLACE_LENGTHS = {WINDOWS: 12, SESSIONS: 16}
+_MARK = "."
+"""Between the parts of a cursor of a long place."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +94,11 @@ class Page:
 class Reader:
     """Asks stores by name."""
 
-    def __init__(self, instance: Instance, router: Router) -> None:
+    def __init__(self, instance: Instance, router: Router, most_bytes: int = MAX_ANSWER_BYTES) -> None:
         self._instance = instance
         self._router = router
+        self.most_bytes = most_bytes
+        """About how many bytes of keys and values one answer has at most."""
 
     def store(self, name: str) -> ServedStore:
         """The store of that name."""
@@ -121,7 +128,7 @@ class Reader:
         answer = await self._ask_fully(replace(query, limit=limit, **self._of(name, demands)), demands)
         if answer.cut is not None:
             raise DemandError(
-                f"The values of these keys are too much for one answer of {MAX_BYTES} bytes: ask for fewer."
+                f"The values of these keys are too much for one answer of {self.most_bytes} bytes: ask for fewer."
             )
         answer.rows = _latest(answer.rows)
         return answer
@@ -214,7 +221,7 @@ class Reader:
             keys=(key,),
             from_ms=from_ms,
             to_ms=to_ms,
-            after=_read_cursor(cursor, _PLACE_LENGTHS[kind]),
+            after=_read_cursor(cursor, _PLACE_LENGTHS[kind]).beginning or None,
             limit=limit + 1,
             **self._of(name, demands),
         )
@@ -222,9 +229,18 @@ class Reader:
 
     async def _page(self, query: Query, limit: int, cursor: str | None, demands: Demands) -> Page:
         partitions = tuple(range(self._instance.partitions(query.store)))
-        freshness = self._of(query.store, demands)
-        whole = replace(query, partitions=partitions, after=_read_cursor(cursor), limit=limit + 1, **freshness)
+        whole = replace(query, partitions=partitions, limit=limit + 1, **self._of(query.store, demands))
+        if cursor is not None:
+            whole = replace(whole, after=await self._find(whole, _read_cursor(cursor), demands))
         return _page_of(await self._ask(whole, demands), limit)
+
+    async def _find(self, query: Query, mark: _Mark, demands: Demands) -> bytes:
+        """The place that a cursor stands for. Where it is gone, all of the same beginning is read again."""
+        if mark.digest is None:
+            return mark.beginning
+        wanted = replace(query, kind=LOCATE, low=mark.beginning, digest=mark.digest, limit=1)
+        found = await self._ask(wanted, demands)
+        return found.rows[0].place if found.rows else mark.beginning
 
     async def _ask_fully(self, query: Query, demands: Demands) -> Answer:
         answer = await self._ask(query, demands)
@@ -252,6 +268,7 @@ class Reader:
             "allow_stale": demands.allow_stale,
             "min_position": dict(demands.min_position),
             "max_staleness_ms": demands.max_staleness_ms,
+            "most_bytes": self.most_bytes,
         }
 
     def _need(self, name: str, kinds: Iterable[StoreKind], what: str) -> None:
@@ -277,17 +294,39 @@ def _page_of(answer: Answer, limit: int) -> Page:
     return Page(rows, cursor, answer.positions, answer.staleness_ms, answer.refused)
 
 
+class _Mark(NamedTuple):
+    """What a cursor tells of the last row of a page."""
+
+    beginning: bytes
+    """Its place, or the first bytes of a long one."""
+    digest: bytes | None = None
+    """The hash of a long place."""
+
+
 def _write_cursor(place: bytes) -> str:
-    return base64.urlsafe_b64encode(place).decode()
+    if len(place) <= MARKED_BYTES:
+        return _encoded(place)
+    # Whoever pages through long keys sends the cursor in an address, which has a limit.
+    return f"{_encoded(place[:MARKED_BYTES])}{_MARK}{_encoded(digest_of(place))}"
 
 
-def _read_cursor(cursor: str | None, length: int | None = None) -> bytes | None:
+def _read_cursor(cursor: str | None, length: int | None = None) -> _Mark:
     if cursor is None:
-        return None
+        return _Mark(b"")
     try:
-        place = base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True)
-        if length in (None, len(place)):
-            return place
+        beginning, *digests = (_decoded(part) for part in cursor.split(_MARK))
+        if not digests and length in (None, len(beginning)):
+            return _Mark(beginning)
+        if len(digests) == 1 and length is None and len(beginning) == MARKED_BYTES:
+            return _Mark(beginning, digests[0])
     except (binascii.Error, UnicodeEncodeError, ValueError):
         pass
     raise CursorError("The cursor is not one that an earlier page of the same query gave.")
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode()
+
+
+def _decoded(text: str) -> bytes:
+    return base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from headrace.errors import HeadraceError
 from headrace.serdes.hashing import partition_for_key
 from headrace.serving.instance import Instance
+from headrace.serving.off_loop import MANY_ROWS, off_loop
 from headrace.serving.queries import GET, NOT_HERE, Answer, Query, Refusal, answer_locally, merge_answers, waits
 
 logger = logging.getLogger(__name__)
@@ -69,12 +70,14 @@ class Router:
                 for partition in round_.open
             }
             await self._ask_in_turn(query, turns, round_)
-        return round_.answer()
+        return await off_loop(round_.rows > MANY_ROWS, round_.answer)
 
     async def _ask_in_turn(self, query: Query, turns: Mapping[int, list[str]], round_: _Round) -> None:
         while groups := _next_turn(turns, round_.open, round_.unreachable):
+            # Each of them fills its share of a page. What there is of some keys comes whole, or not at all.
+            share = query.most_bytes if query.kind == GET else query.most_bytes // len(groups)
             asked = [
-                self._ask_one(address, replace(query, partitions=tuple(partitions)), round_)
+                self._ask_one(address, replace(query, partitions=tuple(partitions), most_bytes=share), round_)
                 for address, partitions in groups.items()
             ]
             # One is asked without a task of its own.
@@ -122,8 +125,14 @@ class _Round:
         """The partitions nobody has answered for yet."""
         self.unreachable: set[str] = set()
         self._limit = query.limit
+        self._most_bytes = query.most_bytes
         self._answers: list[Answer] = []
         self._refused: dict[int, Refusal] = {}
+
+    @property
+    def rows(self) -> int:
+        """How many rows the instances have answered with."""
+        return sum(len(answer.rows) for answer in self._answers)
 
     def take(self, answer: Answer) -> None:
         """Takes in what one instance said."""
@@ -133,7 +142,7 @@ class _Round:
 
     def answer(self) -> Answer:
         """All of it together."""
-        merged = merge_answers(self._answers, self._limit)
+        merged = merge_answers(self._answers, self._limit, self._most_bytes)
         merged.refused = {partition: self._refused.get(partition, _NOBODY) for partition in sorted(self.open)}
         return merged
 

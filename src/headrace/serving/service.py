@@ -9,11 +9,10 @@ import re
 import secrets
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from headrace.config import StreamsConfig
 from headrace.kafka.clients import ClientSettings, redact
@@ -29,8 +28,6 @@ from headrace.serving.routing import Router
 from headrace.serving.signing import PeerChecker
 from headrace.serving.texts import Texts
 from headrace.topology import Topology
-
-T = TypeVar("T")
 
 _NUMBERS = count()
 _HIDDEN = "[hidden]"
@@ -77,20 +74,13 @@ class Service:
     """The configuration as anybody may see it: without secrets."""
     closing: threading.Event = field(default_factory=threading.Event)
     """Set when the instance is about to end: subscriptions end with it."""
-    subscribers: int = 0
     on_shutdown: Callable[[], None] = lambda: None
     """Called when another instance wants all to end."""
 
     def __post_init__(self) -> None:
         self.router = Router(self.instance, self.peers)
-        self.reader = Reader(self.instance, self.router)
+        self.reader = Reader(self.instance, self.router, self.config.max_answer_bytes)
         self.texts = {name: StoreTexts.of(store) for name, store in self.instance.stores.items()}
-
-        self._subscriber_threads = ThreadPoolExecutor(self.config.max_subscribers, "headrace-subscriber")
-
-    def in_subscriber_thread(self, function: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
-        """Runs a function in a thread that readers of the stores do not need."""
-        return asyncio.get_running_loop().run_in_executor(self._subscriber_threads, function, *arguments)
 
     def metadata_for_key(self, store: str, key: Any) -> KeyMetadata:
         """The instance that a key of a store belongs to."""
@@ -116,7 +106,7 @@ class Service:
         state_dir: Path,
         *,
         address: str | None,
-        **leadership: Any,
+        **callbacks: Any,
     ) -> Service:
         """The service of an application's instance at an address; None: for this process alone."""
         assert config.application_id is not None
@@ -129,7 +119,7 @@ class Service:
             serving_directory(state_dir, application_id) / name,
             address=address,
             standbys=config.num_standby_replicas,
-            **leadership,
+            **callbacks,
         )
         secret = serving.peer_secret
         if secret is None:

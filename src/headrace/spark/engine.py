@@ -124,7 +124,8 @@ class Engine:
             pickled = cloudpickle.dumps(program)
             if worker is not None:
                 worker.begin(pickled)
-            jobs = Jobs(program, self._spark.jobs(program, pickled), worker)
+            wanted = threading.Event()
+            jobs = Jobs(program, self._spark.jobs(program, pickled, wanted), worker, wanted)
         except BaseException:
             if worker is not None:
                 worker.close()

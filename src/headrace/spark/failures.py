@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import re
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from headrace import errors
-from headrace.errors import DiskFull, HeadraceError, KafkaAway, StreamsError, WorkerLost
+from headrace.errors import HeadraceError, KafkaAway, StreamsError, WorkerLost
+from headrace.full_disk import causes_of, disk_full
 from headrace.kafka.absence import is_away
 
 _OURS = re.compile(r"^\s*(?:pyspark\.\S*: )?headrace\.[\w.]*?(?P<kind>[A-Z]\w+): (?P<message>.+)$")
@@ -26,24 +23,21 @@ _LOST_WORKER = re.compile(
     r"|Executor heartbeat timed out|executor \S+ exited|Executor \S+ lost"
     r"|FetchFailed|has failed the maximum allowable number of times"
 )
-_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|MDB_MAP_FULL|ENOSPC")
-_SHORT_WRITE = re.compile(r"\bmdb_\w+: Input/output error")  # a part of a page: there was no more room
-_LITTLE_BYTES = 4 * 1024**2
 
 
 def cause_of(error: BaseException, state_dir: Path) -> Exception:
     """The error that a user can do something about, with what Spark made of it as its cause."""
-    for seen in _chain(error):
+    for seen in causes_of(error):
         if isinstance(seen, HeadraceError):
             return seen
-    text = "\n".join(str(seen) for seen in _chain(error))
+    text = "\n".join(str(seen) for seen in causes_of(error))
     told = _last(text.splitlines(), _OURS)
     if told is not None:
         found: Exception = _remade(*told)
-    elif any(is_away(seen) for seen in _chain(error)):
+    elif any(is_away(seen) for seen in causes_of(error)):
         found = KafkaAway("Kafka does not answer")
-    elif _is_full(error, text, state_dir):
-        found = DiskFull(_disk_message(state_dir))
+    elif (full := disk_full(error, state_dir)) is not None:
+        return full
     elif is_lost_worker(error):
         found = WorkerLost(
             "A process that ran a part of the batch died, and died again when the batch was tried again. It may have "
@@ -63,7 +57,7 @@ def is_lost_worker(error: BaseException) -> bool:
 
 def explain(error: BaseException) -> str:
     """The message of an error; of one that went through Spark, that of its cause."""
-    for seen in _chain(error):
+    for seen in causes_of(error):
         if isinstance(seen, HeadraceError):
             return str(seen)
     lines = str(error).splitlines()
@@ -73,23 +67,6 @@ def explain(error: BaseException) -> str:
         if (found := _last(lines, pattern)) is not None:
             return f"{found[0].rpartition('.')[2]}: {found[1]}"
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
-
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-
-
-def _is_full(error: BaseException, text: str, state_dir: Path) -> bool:
-    if any(isinstance(seen, OSError) and seen.errno in _FULL for seen in _chain(error)) or _NO_SPACE.search(text):
-        return True
-    return _SHORT_WRITE.search(text) is not None and _free(state_dir) < _LITTLE_BYTES
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and its causes."""
-    seen: BaseException | None = error
-    while seen is not None:
-        yield seen
-        seen = seen.__cause__
 
 
 def _remade(kind: str, message: str) -> HeadraceError:
@@ -113,19 +90,3 @@ def _last(lines: list[str], pattern: re.Pattern[str]) -> tuple[str, str] | None:
             told.append(line)
         return matched["kind"], "\n".join(told)
     return None
-
-
-def _disk_message(state_dir: Path) -> str:
-    places = [state_dir, Path(tempfile.gettempdir())]
-    full = next((place for place in places if _free(place) < _LITTLE_BYTES), state_dir)
-    what = "the state directory" if full == state_dir else "the directory for temporary files"
-    return (
-        f"The disk is full: {what} {full} has {_free(full) // 1024} KB left. Nothing was lost: make room there and "
-        "start again, and the application goes on after the last batch that was committed."
-    )
-
-
-def _free(place: Path) -> int:
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    return shutil.disk_usage(place).free

@@ -18,6 +18,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
 from headrace.errors import EnvironmentFailed
+from headrace.java_properties import java_properties
 from headrace.private_files import PRIVATE_UMASK
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -27,6 +28,8 @@ _ANSWER_FILE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 """Where Spark writes its port and secret."""
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _LOOK_SECONDS = 0.02
+_WITHOUT_INTERRUPTS = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
+"""Runs a command that Ctrl-C does not end: that is the driver's."""
 
 
 def launch_jvm(settings: Mapping[str, str]) -> Any:
@@ -56,6 +59,7 @@ def _start(properties: Path, answer: Path) -> subprocess.Popen[bytes]:
     given = os.environ.get(_ARGUMENTS, _NO_ARGUMENTS)
     return subprocess.Popen(
         [
+            *_WITHOUT_INTERRUPTS,
             str(Path(_find_spark_home(), "bin", "spark-submit")),
             "--load-spark-defaults",
             "--properties-file",
@@ -65,7 +69,6 @@ def _start(properties: Path, answer: Path) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         env={**os.environ, "SPARK_CONNECT_MODE": "0", _ANSWER_FILE: str(answer)},
         umask=PRIVATE_UMASK,
-        start_new_session=True,  # Ctrl-C is the driver's
     )
 
 
@@ -83,20 +86,10 @@ def _read(answer: Path, process: subprocess.Popen[bytes]) -> tuple[int, str]:
     return port, written[8 : 8 + length].decode()
 
 
-def java_properties(settings: Mapping[str, str]) -> str:
-    """The settings as a file of Java's properties."""
-    return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items())
-
-
 def java_arguments(options: str) -> str:
     """Options of the JVM, which are quoted as in a shell, as a file of its arguments."""
     quoted = (re.sub(r'([\\"])', r"\\\1", option) for option in shlex.split(options))
     return "".join(f'"{option}"\n' for option in quoted)
-
-
-def _escaped(text: str) -> str:
-    escaped = re.sub(r"([\\ =:#!])", r"\\\1", text)
-    return escaped.replace("\n", r"\n").replace("\r", r"\r").replace("\t", r"\t")
 
 
 @contextmanager

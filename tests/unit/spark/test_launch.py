@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.spark.launch import java_arguments, java_properties
+from headrace.java_properties import java_properties
+from headrace.spark.launch import java_arguments
 from headrace.spark.session import security
 
 
 def test_settings_are_written_as_java_reads_them() -> None:
-    settings = {"spark.a": "b c=d:e", "spark.f": "back\\slash\nline"}
-    assert java_properties(settings) == "spark.a=b\\ c\\=d\\:e\nspark.f=back\\\\slash\\nline\n"
+    settings = {"spark.a": "b c=d:e", "spark.f": "back\\slash\nlineé"}
+    assert java_properties(settings) == "spark.a=b\\ c\\=d\\:e\nspark.f=back\\\\slash\\nline\\u00e9\n"
     assert java_arguments('-Xmx1g "-Da=b c" \'-Dq="\'') == '"-Xmx1g"\n"-Da=b c"\n"-Dq=\\""\n'
 
 

@@ -28,6 +28,7 @@ def make_app(service: Service, routers: Iterable[APIRouter] = ()) -> FastAPI:
     """The endpoints of Headrace, and those of the application itself."""
     app = FastAPI(title=service.application_id, version="1", redoc_url=None, redirect_slashes=False)
     app.state.service = service
+    app.state.subscribers = subscriptions.Subscribers(service)
     app.include_router(instances.public)
     app.include_router(instances.internal)
     # Before the endpoints of keys, whose paths take anything.

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import logging
 from hashlib import sha256
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace.serving.config import ServingConfig, is_loopback
+from headrace.serving.off_loop import LARGE_BYTES, off_loop
 from headrace.serving.rest.problems import RETRY_SECONDS, Problem
+from headrace.serving.rest.sending import AnswersInFlight, PacedSend, SlowClient
 from headrace.serving.signing import BODY_HEADER, SIGNATURE_HEADER, PeerChecker, Refused
+
+logger = logging.getLogger(__name__)
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 INTERNAL = "/internal/"
@@ -33,6 +38,7 @@ class Guard:
         self._max_body = config.max_body_bytes
         self._requests = {False: 0, True: 0}
         """By whether peers asked: those of clients do not keep peers from getting their answers."""
+        self._answers = {is_peer: AnswersInFlight(config.max_sending_bytes) for is_peer in (False, True)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -50,11 +56,14 @@ class Guard:
             await refusal.response()(scope, receive, send)
             return
         self._requests[is_peer] += 1
+        paced = PacedSend(self._answers[is_peer], scope, receive, send)
         try:
             if signature is None:
-                await self._app(scope, _limited(receive, limit), send)
+                await self._app(scope, _limited(receive, limit), paced)
             else:
-                await self._answer_peer(scope, headers, signature, _limited(receive, limit), send)
+                await self._answer_peer(scope, headers, signature, _limited(receive, limit), paced)
+        except SlowClient as error:
+            logger.info("%s: %s", path_of(scope), error)  # the server closes a connection whose answer is not complete
         finally:
             self._requests[is_peer] -= 1
 
@@ -137,7 +146,10 @@ class Guard:
             return
         start, *rest = messages
         content = b"".join(message.get("body", b"") for message in rest)
-        signed = self._checker.answer(signature, start["status"], content).encode()
+        status = start["status"]
+        signed = await off_loop(
+            len(content) > LARGE_BYTES, lambda: self._checker.answer(signature, status, content).encode()
+        )
         start["headers"] = [*start.get("headers", ()), (SIGNATURE_HEADER.lower().encode(), signed)]
         await send(start)
         await send({"type": "http.response.body", "body": content})

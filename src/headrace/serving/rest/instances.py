@@ -8,6 +8,7 @@ import msgspec
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
+from headrace.serving.off_loop import MANY_ROWS, off_loop
 from headrace.serving.peers import APPLICATION_HEADER
 from headrace.serving.queries import Query, check_query
 from headrace.serving.rest.problems import Problem
@@ -105,7 +106,8 @@ async def query(request: Request) -> Response:
         raise Problem(400, "Bad Request", f"This is not a query: {error}") from None
     check_query(asked, service.reader.store(asked.store))
     found = await service.router.ask_locally(asked, min(max(0, asked.wait_ms) / 1000, _QUERY_SECONDS))
-    return Response(msgspec.json.encode(found), media_type="application/json")
+    content = await off_loop(len(found.rows) > MANY_ROWS, lambda: msgspec.json.encode(found))
+    return Response(content, media_type="application/json")
 
 
 @internal.get("/status")

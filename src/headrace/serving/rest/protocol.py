@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from http import HTTPStatus
 from typing import Any
 
@@ -16,7 +17,9 @@ HEADER_SECONDS = 10.0
 BODY_SECONDS = 30.0
 WRITE_SECONDS = 30.0
 """How long a client may take to read what it has asked for, until it counts as gone."""
-MOST_CONNECTIONS = 1_000
+_OTHER_FILES = 300
+"""How many open files the rest of the process may need: connections to Kafka, stores, Spark."""
+MOST_CONNECTIONS = min(1_000, max(200, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OTHER_FILES))
 KEPT_CONNECTIONS = 100
 """So many of them are kept for peers and for questions about health."""
 

@@ -9,6 +9,7 @@ from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import Response
 
 from headrace.duration import MAX_MILLIS
+from headrace.serving.off_loop import MANY_ROWS, off_loop
 from headrace.serving.queries import Answer, Row
 from headrace.serving.reading import ANY, Demands, Page
 from headrace.serving.rest.parameters import (
@@ -102,7 +103,7 @@ async def scan(
         cursor=cursor,
         demands=freshness,
     )
-    return answer(_page(texts, page))
+    return await _answer_page(texts, page)
 
 
 @router.post("/{store}/keys", summary="The values of many keys", responses=answers("ManyAnswer", 400, 404, 413))
@@ -117,14 +118,7 @@ async def get_many(
     texts = service.texts[store]
     wanted = [texts.key.from_json(key) for key in keys]
     found = await service.reader.get_many(store, wanted, freshness)
-    known = {row.key for row in found.rows}
-    return answer(
-        {
-            "entries": [_entry(texts, row) for row in found.rows],
-            "absent": [texts.key.to_json(key) for key in dict.fromkeys(wanted) if key not in known],
-            **_freshness(found),
-        }
-    )
+    return await off_loop(len(found.rows) > MANY_ROWS, lambda: answer(_many(texts, wanted, found)))
 
 
 @router.get("/{store}/keys/{key:key}", summary="The value of a key", responses=answers("KeyAnswer", 400, 404))
@@ -189,7 +183,7 @@ async def windows(
     page = await service.reader.windows(
         store, texts.key.from_text(key), *_span(start, end), limit=limit, cursor=cursor, demands=freshness
     )
-    return answer(_page(texts, page))
+    return await _answer_page(texts, page)
 
 
 @router.get(
@@ -230,7 +224,7 @@ async def sessions(
     page = await service.reader.sessions(
         store, texts.key.from_text(key), *_span(start, end), limit=limit, cursor=cursor, demands=freshness
     )
-    return answer(_page(texts, page))
+    return await _answer_page(texts, page)
 
 
 async def _within(
@@ -249,7 +243,7 @@ async def _within(
     if sessions != (kind is StoreKind.SESSION):
         raise Problem(400, "Not for this kind of store", f"Store {store} is a {kind.value} store.")
     page = await service.reader.times(store, *_span(start, end), limit=limit, cursor=cursor, demands=freshness)
-    return answer(_page(service.texts[store], page))
+    return await _answer_page(service.texts[store], page)
 
 
 # --- what answers look like --------------------------------------------------------------------------------------
@@ -285,12 +279,25 @@ def _entry(texts: StoreTexts, row: Row) -> dict[str, Any]:
     return entry
 
 
+async def _answer_page(texts: StoreTexts, page: Page) -> Response:
+    return await off_loop(len(page.rows) > MANY_ROWS, lambda: answer(_page(texts, page)))
+
+
 def _page(texts: StoreTexts, page: Page) -> dict[str, Any]:
     return {
         "entries": [_entry(texts, row) for row in page.rows],
         "next": page.cursor,
         **_completeness(page.missing),
         **_freshness(page),
+    }
+
+
+def _many(texts: StoreTexts, wanted: list[bytes], found: Answer) -> dict[str, Any]:
+    known = {row.key for row in found.rows}
+    return {
+        "entries": [_entry(texts, row) for row in found.rows],
+        "absent": [texts.key.to_json(key) for key in dict.fromkeys(wanted) if key not in known],
+        **_freshness(found),
     }
 
 

@@ -1,0 +1,164 @@
+"""An instance under more load than it takes: its memory has a ceiling, and others are answered as if nothing was."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.serving.conftest import MakeStage
+from tests.serving.stage import Stage
+from tests.serving.test_routing import _source
+
+pytestmark = pytest.mark.acceptance
+
+KEYS = 2_000
+KEY_BYTES = 10_000
+SUBSCRIBERS = 500
+SLOW_CLIENTS = 1_000
+WAITING = 250
+PAGES = 50
+SECONDS = 8.0
+CEILING_MB = 1_000
+MOST_P99_SECONDS = 0.05
+
+
+@dataclass
+class Served:
+    """The instance, seen from outside."""
+
+    process: subprocess.Popen[str]
+    address: str
+
+    @property
+    def megabytes(self) -> float:
+        """The memory that it has."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.address}"
+
+    async def connect(self, request: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection on which something was asked, or begun to be."""
+        host, _, port = self.address.partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
+        writer.write(request.encode())
+        return reader, writer
+
+
+@pytest.fixture
+def served(counting: MakeStage) -> Iterator[tuple[Served, Stage]]:
+    stage = counting(partitions=1)
+    keys = (f"{number:06}{'x' * KEY_BYTES}".encode() for number in range(KEYS))
+    stage.write("n", 0, [(key, (1).to_bytes(8, "big"), 1) for key in keys])
+    settings = {
+        "servers": stage.settings.bootstrap_servers,
+        "application_id": stage.config.application_id,
+        "state_dir": str(stage.directory / "served"),
+        "topic": _source(stage),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.serving.served_process", json.dumps(settings)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        served = Served(process, process.stdout.readline().strip())
+        with httpx.Client(timeout=5) as client:
+            deadline = time.monotonic() + 60
+            while client.get(f"{served.url}/readyz").status_code != 200:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        yield served, stage
+    finally:
+        process.communicate(timeout=30)
+
+
+def get(path: str) -> str:
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+@contextlib.asynccontextmanager
+async def crowd(served: Served) -> AsyncIterator[None]:
+    """Everybody who asks for much, or for a long time, and reads nothing."""
+    asked = [
+        *(get("/v1/stores/n/changes") for _ in range(SUBSCRIBERS)),
+        *("GET /v1/stores/n/keys?limit=10000 HTTP/1.1\r\nX: " for _ in range(SLOW_CLIENTS)),
+        *(get("/v1/stores/n/keys/a?min_position=0:999999999&timeout_ms=60000") for _ in range(WAITING)),
+        *(get("/v1/stores/n/keys?limit=10000") for _ in range(PAGES)),
+    ]
+    open_connections = []
+    for request in asked:
+        with contextlib.suppress(OSError):
+            open_connections.append(await served.connect(request))
+    try:
+        yield
+    finally:
+        for _, writer in open_connections:
+            writer.transport.abort()
+
+
+def test_memory_has_a_ceiling_and_others_do_not_notice(served: tuple[Served, Stage]) -> None:
+    instance, stage = served
+    quiet = asyncio.run(_measure(instance))
+    loaded, most = asyncio.run(_under_load(instance, stage))
+    print(f"quiet p99 {quiet * 1000:.1f} ms, loaded p99 {loaded * 1000:.1f} ms, memory {most:.0f} MB at most")
+    assert most < CEILING_MB
+    assert loaded < MOST_P99_SECONDS
+    assert asyncio.run(_measure(instance)) < MOST_P99_SECONDS, "all is as before when they are gone"
+
+
+async def _under_load(instance: Served, stage: Stage) -> tuple[float, float]:
+    """The 99th percentile of other clients' reads meanwhile, and the most memory the instance had."""
+    # Clients that were there before, as a pool has them.
+    async with httpx.AsyncClient(timeout=30) as client:
+        await client.get(f"{instance.url}/v1/stores")
+        most = 0.0
+        async with crowd(instance):
+            feeding = asyncio.create_task(_feed(stage))
+            times: list[float] = []
+            deadline = time.monotonic() + SECONDS
+            while time.monotonic() < deadline:
+                times.append(await _read(client, instance))
+                most = max(most, instance.megabytes)
+                await asyncio.sleep(0.01)
+            await feeding
+        return _p99(times), most
+
+
+async def _feed(stage: Stage) -> None:
+    """Changes for the subscribers: ten megabytes in all."""
+    for batch in range(10):
+        keys = [f"new-{batch}-{number}{'y' * 1000}".encode() for number in range(1000)]
+        records = [(key, (1).to_bytes(8, "big"), 1) for key in keys]
+        await asyncio.to_thread(stage.write, "n", 0, records)
+
+
+async def _measure(instance: Served) -> float:
+    async with httpx.AsyncClient(timeout=30) as client:
+        return _p99([await _read(client, instance) for _ in range(200)])
+
+
+async def _read(client: httpx.AsyncClient, instance: Served) -> float:
+    began = time.perf_counter()
+    response = await client.get(f"{instance.url}/v1/stores/n/keys", params={"limit": 1})
+    assert response.status_code == 200, response.text
+    return time.perf_counter() - began
+
+
+def _p99(times: list[float]) -> float:
+    return statistics.quantiles(times, n=100)[98]
