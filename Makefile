@@ -1,6 +1,6 @@
 # Every target prepares what it needs: see scripts/setup.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-on-spark test-the-rest acceptance check parity explore chaos bench bench-quick clean
+.PHONY: help setup demo test test-on-spark test-the-rest acceptance check parity explore chaos histories bench bench-quick clean
 
 PYTHON := .venv/bin/python
 
@@ -49,6 +49,11 @@ explore: ## compare 2,000 new random topologies with Kafka Streams
 chaos: ## kill drivers, workers and brokers, again and again; SEED=… repeats a round, ROUNDS=… says how many
 	@scripts/setup all
 	@$(PYTHON) -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS))
+
+histories: ## kill instances and check every answer of the others; SECONDS=… says how long, SEED=… repeats a run
+	@scripts/setup all
+	@$(PYTHON) -m tests.histories $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+	@$(PYTHON) -m tests.histories --rolling 2 $(if $(SEED),--seed $(SEED))
 
 bench: ## race Kafka Streams and others; latency, recovery, growth, small batches, the service; up to 2.5 hours
 	@scripts/setup all

@@ -75,6 +75,10 @@ class Doom:
         if phase in (AFTER_HOLD, REBUILD):
             self._reach_into_workers(lambda run: _doomed(run, phase, os.getpid(), first_batch))
 
+    def aim_at(self, phase: str) -> None:
+        """Has it strike the next time that the process comes to a phase of a commit."""
+        self._phase, self._first_batch = phase, FIRST_BATCH
+
     def strike_at(self, phase: str) -> None:
         """Strikes if this is the phase."""
         if phase == self._phase and self._batch >= self._first_batch:

@@ -94,6 +94,11 @@ class Process:
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGCONT)
 
+    def signal(self, number: int) -> None:
+        """Sends it a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
     def terminate(self) -> None:
         """Tells it to end."""
         assert self._process is not None
