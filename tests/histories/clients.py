@@ -147,11 +147,12 @@ class RestReader:
                 f"{each}:{offset}" for each, offset in demands["min_position"].items()
             )
         patience = self._chance.choice(self._patience.seconds)
+        failure = ""
         sent = time.monotonic()
         try:
             response = self._http.get(f"http://{address}{question.path}", params=parameters, timeout=patience)
-        except httpx.TransportError:
-            response = None
+        except httpx.TransportError as error:
+            response, failure = None, type(error).__name__
         read = Read(
             self._number,
             address,
@@ -163,7 +164,7 @@ class RestReader:
             min_position=dict(demands.get("min_position", {})),
             max_staleness_ms=demands.get("max_staleness_ms"),
             allow_stale=demands.get("allow_stale", False),
-            **({} if response is None else _told(response)),
+            **({"refusal": failure} if response is None else _told(response)),
         )
         self._history.add(read)
         if read.is_answered:
@@ -225,13 +226,14 @@ def _told(response: httpx.Response) -> dict[str, Any]:
     if response.status_code == ABSENT:
         assert found["title"] == "No such key", found
     if response.status_code not in (OK, ABSENT):
-        return {}
+        return {"refusal": found.get("detail", "")}
     listed = found.get("entries", [found] if response.status_code == OK else [])
     entries = dict(map(_entry, listed))
     return {
         "entries": entries,
         "positions": _positions(found["position"]),
         "missing": frozenset(each["partition"] for each in found.get("missing", ())),
+        "refusal": "; ".join(each["detail"] for each in found.get("missing", ())),
         "staleness_ms": found["staleness_ms"],
         "last": max(entries) if found.get("next") else None,
     }

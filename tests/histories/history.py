@@ -78,6 +78,8 @@ class Read:
     """The partitions that the answer says it does not have."""
     staleness_ms: int | None = None
     """How old the answer says it may be at most; None where it does not say."""
+    refusal: str = ""
+    """Why there is no answer, or not of all partitions."""
     last: Place | None = None
     """The last place up to which the answer is whole, where there is a further page."""
     min_position: Mapping[int, int] = field(default_factory=dict)
@@ -103,7 +105,7 @@ class Read:
         return (
             f"client {self.client} at {self.instance}, {self.store} {self.span}, {demands or 'plain'}"
             f"{', allow_stale' if self.allow_stale else ''}, {self.sent:.3f}-{self.received:.3f}: {self.status} "
-            f"at {self.positions}, {self.staleness_ms} ms old: {found}"
+            f"{self.refusal} at {self.positions}, {self.staleness_ms} ms old: {found}"
         )
 
 

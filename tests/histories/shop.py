@@ -112,6 +112,7 @@ class Shop:
         thread = threading.Thread(target=flow, name="orders", daemon=True)
         thread.start()
         try:
+            wait_until(lambda: all(_revenues(process) for process in self.processes), "every instance tells a revenue")
             yield
         finally:
             over.set()
