@@ -19,10 +19,11 @@ from headrace.errors import DiskFull, EnvironmentFailed
 from headrace.kafka.topics import Topics, TopicSpec
 from headrace.serving.config import ServingConfig
 from headrace.serving.copies import PartitionCopy
-from headrace.serving.membership import GroupMember, Place, instances_group
+from headrace.serving.instance import Instance
+from headrace.serving.membership import GroupMember, Member, Place, View, instances_group
 from headrace.serving.metadata import metadata_for_all
 from tests.serving.conftest import MakeStage
-from tests.serving.stage import Running, Stage, answer_of, pages, wait_until
+from tests.serving.stage import TIMEOUT, Running, Stage, answer_of, by_partition, pages, wait_until
 from tests.serving.test_routing import KEYS, _source, feed
 
 VALUE = (7).to_bytes(8, "big")
@@ -169,6 +170,76 @@ def test_a_standby_takes_over_without_replay(counting: MakeStage) -> None:
     assert _copy(standby, partition) is copy
     assert copy.ready and (copy.restored, copy.position) == (restored, position)
     assert {key: running[0].store("n").get(key) for key in KEYS} == {key: 1 + int(key[3:]) for key in KEYS}
+
+
+def test_who_stands_by_does_so_while_nobody_owns_a_partition() -> None:
+    members = [Member(f"host:{port}") for port in range(8001, 8006)]
+    for number in range(20):
+        place = ("topic", number)
+        unowned = View.of(members, None).standbys(place, 2)
+        for owner in members:
+            others = [member for member in members if member is not owner]
+            owned = View.of([*others, Member(owner.address, frozenset({place}))], None)
+            assert len(owned.standbys(place, 2)) == 2
+            assert set(owned.standbys(place, 2)) <= {*unowned, owner.address}
+        assert View.of(members, None).standbys(place, 0) == []
+
+
+def test_a_standby_that_was_replaced_still_answers(
+    counting: MakeStage, http: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new one has to restore the partition first: until then there would be none."""
+    monkeypatch.setattr("headrace.serving.instance._LINGER_SECONDS", TIMEOUT)
+    stage = counting(partitions=16, standbys=1)
+    feed(stage)
+    first, second = stage.start_all(2)
+    for each in (first, second):
+        wait_until(partial(_has_all, each, stage), "copies of all partitions")
+    new = stage.start()
+    stage.settle([first, second, new])
+    stands_by = first.instance.standing_by(first.instance.view)[new.address]["n"]
+    keys = by_partition(stage, KEYS)
+    owner, replaced, key = next(
+        (owner, replaced, keys[partition][0])
+        for owner, replaced in ((first, second), (second, first))
+        for partition in stands_by
+        if partition in owner.instance.owned("n") and partition in keys
+    )
+    assert _has_all(replaced, stage)
+    new.vanish()
+    owner.vanish()
+    assert http.get(f"{replaced.url}/v1/stores/n/keys/{key}").json()["value"] == 1 + int(key[3:])
+
+
+def test_an_instance_is_ready_when_it_knows_who_has_what(
+    counting: MakeStage, http: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before that it could not say whom to ask for the partitions of others."""
+    stage = counting()
+    feed(stage)
+    (first,) = stage.start_all(1)
+    see, seen = Instance._see, threading.Event()
+
+    def see_no_owners(instance: Instance, view: View) -> None:
+        if instance is not first.instance:
+            view = View.of([Member(member.address) for member in view.members], view.leader)
+            if instance.owned("n") and all(map(instance._has, instance._owned)):
+                seen.set()
+        see(instance, view)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Instance, "_see", see_no_owners)
+        second = stage.start()
+        assert seen.wait(TIMEOUT)
+        response = http.get(f"{second.url}/readyz")
+        assert response.status_code == 503 and "STARTING" in response.json()["detail"]
+    stage.settle([first, second])
+    assert http.get(f"{second.url}/readyz").status_code == 200
+
+
+def _has_all(running: Running, stage: Stage) -> bool:
+    copies = [running.instance.copy("n", partition) for partition in range(stage.partitions)]
+    return all(copy is not None and copy.ready for copy in copies)
 
 
 def test_a_restart_resumes_from_the_local_offset(counting: MakeStage) -> None:

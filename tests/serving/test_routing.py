@@ -89,7 +89,7 @@ def test_a_wrong_view_on_both_sides_ends_in_one_hop(
         view = View.of([Member(believed.address, frozenset({(topic, 0)})), Member(each.address)], None)
         monkeypatch.setattr(each.instance, "_see", lambda view: None)
         each.instance.view = view
-        each.instance._previous_owners.clear()
+        each.instance._previous_holders.clear()
     for each, spy, believed in ((one, spies[0], other), (other, spies[1], one)):
         response = http.get(f"{each.url}/v1/stores/n/keys/key1")
         assert response.status_code == 503

@@ -108,7 +108,9 @@ class Follower:
         if gone:
             self._consumer.incremental_unassign([TopicPartition(*place) for place in gone])
             for place in gone:
-                self._followed.pop(place).leave()
+                copy = self._followed.pop(place)
+                copy.leave()
+                logger.info("No longer follows %s at offset %s", copy.id, copy.position)
         new = [place for place in wanted if place not in self._followed]
         if new:
             for place in new:

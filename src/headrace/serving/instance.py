@@ -51,7 +51,7 @@ _READERS = 8
 _SILENCE_SECONDS = 5.0
 """After how long Kafka is said not to answer."""
 _LINGER_SECONDS = 30.0
-"""How long a partition that went to another instance is still followed, so that it can be asked meanwhile."""
+"""How long a partition is still followed that went to another owner or standby: these have to restore it first."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,12 @@ class Instance:
         self._on_failure = on_failure
         self._owned: frozenset[Place] = frozenset()
         self._assigned = threading.Event()
+        self._knows_owners = False
+        """Whether it has seen that it is among the others, and every partition in somebody's hands."""
         self._left: dict[Place, float] = {}
-        self._previous_owners: dict[Place, tuple[str, float]] = {}
+        self._stood_by: frozenset[Place] = frozenset()
+        self._previous_holders: dict[Place, dict[str, float]] = {}
+        """By partition, who owned it or stood by for it before, and until when (monotonic)."""
         self._outdated: set[PartitionId] = set()
         """The copies of topics that were made anew, until they are gone."""
         self._counted: dict[str, int] = {}
@@ -166,7 +170,7 @@ class Instance:
         return sorted(partition for name, partition in self._owned if name == topic)
 
     def candidates(self, store: str, partition: int) -> list[str]:
-        """The addresses to ask for a partition: its owner, then its standbys, then who had it before."""
+        """The addresses to ask for a partition: its owner, then its standbys, then those who had it before."""
         place = (self.stores[store].topic, partition)
         view = self.view
         owner = view.owner(place)
@@ -175,25 +179,30 @@ class Instance:
         if owner is None and self.address is not None and self._has(place):
             # Kafka is about to share it out again, such as after it was away: it is still followed here.
             found.append(self.address)
-        previous = self._previous_owners.get(place)
-        if previous is not None and any(member.address == previous[0] for member in view.members):
-            found.append(previous[0])
+        if previous := self._previous_holders.get(place):
+            present = {member.address for member in view.members}
+            found += sorted(present & previous.keys(), key=lambda address: -previous[address])
         return list(dict.fromkeys(found))
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has its share of the partitions, and has caught up with all of them."""
-        is_assigned = self._assigned.is_set() and self.failure is None
-        return is_assigned and all(self._has(place) for place in self._share())
+        """Whether it has its share of the partitions, has caught up with all of them, and knows who has the rest."""
+        has_joined = self._has_joined and self.failure is None
+        return has_joined and all(self._has(place) for place in self._share())
 
     @property
     def state(self) -> str:
         """STARTING until it has its share, RESTORING until the copies have caught up, then RUNNING; or FAILED."""
         if self.failure is not None:
             return "FAILED"
-        if not self._assigned.is_set():
+        if not self._has_joined:
             return "STARTING"
         return "RUNNING" if self.is_ready else "RESTORING"
+
+    @property
+    def _has_joined(self) -> bool:
+        # The first share that Kafka gives to a member may be none: others have to let go of theirs.
+        return self._assigned.is_set() and (self._knows_owners or self.address is None)
 
     @property
     def trouble(self) -> str | None:
@@ -282,13 +291,12 @@ class Instance:
         """Follows what it owns, what it stands by for, what it has just given away, and the global tables."""
         # While Kafka does not answer, nobody else can have what this instance has lost: time stands still.
         now = self._answered_at
+        stands_by = self._stands_by()
         with self._lock:
+            self._left.update(dict.fromkeys(self._stood_by - stands_by - self._owned, now))
+            self._stood_by = stands_by
             self._left = {place: left for place, left in self._left.items() if now - left < _LINGER_SECONDS}
-            wanted = {*self._owned, *self._left, *self._places(is_global=True)}
-        if self.address is not None and self._standbys:
-            for place in self._places(is_global=False):
-                if self.address in self.view.standbys(place, self._standbys):
-                    wanted.add(place)
+            wanted = {*self._owned, *self._left, *stands_by, *self._places(is_global=True)}
         known = [
             (topic, partition)
             for topic, partition in sorted(wanted)
@@ -297,6 +305,13 @@ class Instance:
         copies = [self._copies.open(self._by_topic[topic], partition) for topic, partition in known]
         self._follower.follow(copies)
         self._copies.forget_left({copy.id for copy in copies})
+
+    def _stands_by(self) -> frozenset[Place]:
+        """What it stands by for."""
+        if self.address is None or not self._standbys:
+            return frozenset()
+        places = self._places(is_global=False)
+        return frozenset(place for place in places if self.address in self.view.standbys(place, self._standbys))
 
     def _id(self, topic: str, partition: int) -> PartitionId:
         return PartitionId(self._by_topic[topic].name, partition)
@@ -366,15 +381,25 @@ class Instance:
 
     def _see(self, view: View) -> None:
         now = time.monotonic()
-        for place, owner in self.view.owners.items():
-            if view.owner(place) != owner:
-                self._previous_owners[place] = (owner, now)
-        self._previous_owners = {
-            place: (owner, since)
-            for place, (owner, since) in self._previous_owners.items()
-            if now - since < _LINGER_SECONDS
+        if view != self.view:
+            for place in self._places(is_global=False):
+                for address in self._holders(self.view, place) - self._holders(view, place):
+                    self._previous_holders.setdefault(place, {})[address] = now
+        self._previous_holders = {
+            place: recent
+            for place, holders in self._previous_holders.items()
+            if (recent := {address: left for address, left in holders.items() if now - left < _LINGER_SECONDS})
         }
         self.view = view
+        if not self._knows_owners:
+            shared = self._places(is_global=False)
+            is_there = not shared or any(member.address == self.address for member in view.members)
+            self._knows_owners = is_there and all(view.owner(place) is not None for place in shared)
+
+    def _holders(self, view: View, place: Place) -> set[str]:
+        """Those who have a partition by what Kafka says: its owner and its standbys."""
+        owner = view.owner(place)
+        return {*view.standbys(place, self._standbys), *([] if owner is None else [owner])}
 
     def _ask_groups(self) -> View:
         instances, leadership = instances_group(self._application_id), leadership_group(self._application_id)

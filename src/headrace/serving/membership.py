@@ -66,10 +66,15 @@ class View:
         return self.owners.get(place)
 
     def standbys(self, place: Place, count: int) -> list[str]:
-        """The instances that follow a partition beside its owner: all members find the same ones."""
+        """The instances that follow a partition beside its owner: all members find the same ones.
+
+        While nobody owns it, there is one more of them: those beside the owner it had, and beside the next one, are
+        all among these.
+        """
         owner = self.owner(place)
         others = [member.address for member in self.members if member.address != owner]
-        return sorted(others, key=lambda address: _weight(address, place))[:count]
+        wanted = count + 1 if owner is None and count else count
+        return sorted(others, key=lambda address: _weight(address, place))[:wanted]
 
 
 def _weight(address: str, place: Place) -> bytes:
