@@ -18,7 +18,7 @@ from pathlib import Path
 from headrace.errors import EnvironmentFailed
 from headrace.java_properties import java_properties
 from headrace.kafka import broker_launcher
-from headrace.kafka.home import HOST, Home
+from headrace.kafka.home import HOST, Given, Home
 from headrace.kafka.locks import Lock
 
 NODE_ID = 1
@@ -42,12 +42,12 @@ class BrokerDied(EnvironmentFailed):
 class Broker:
     """A running broker. `lock` was handed to it: it is free again when the process is gone."""
 
-    def __init__(
-        self, home: Home, java: Path, jars: list[Path], port: int, lock: Lock, settings: Mapping[str, object]
-    ) -> None:
+    def __init__(self, home: Home, java: Path, jars: list[Path], port: int, lock: Lock, given: Given) -> None:
         self.port = port
         self._home = home
-        home.properties.write_text(java_properties({**server_settings(home.data, port, free_port()), **settings}))
+        self._login = given.login
+        settings = {**server_settings(home.data, port, free_port()), **given.settings}
+        home.properties.write_text(java_properties(settings))
         home.logging.write_text(java_properties(_log_settings(home)))
         home.pid.write_text("")
         command = [str(java), "-Xms128m", "-Xmx512m", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"]
@@ -77,7 +77,7 @@ class Broker:
     def await_ready(self, given_up: Callable[[], bool]) -> bool:
         """Waits until it answers; False if `given_up` said so first, BrokerDied if it ended instead."""
         deadline = time.monotonic() + START_SECONDS
-        probe = _Probe(f"{HOST}:{self.port}", _facts(self._home.data).get("cluster.id", ""))
+        probe = _Probe(f"{HOST}:{self.port}", _facts(self._home.data).get("cluster.id", ""), self._login)
         while not probe.answers(0.25):
             if given_up():
                 return False
@@ -105,12 +105,12 @@ class Broker:
 class _Probe:
     """Asks whether the broker is there and takes work; not another cluster's, which was faster to take the port."""
 
-    def __init__(self, bootstrap_servers: str, cluster_id: str) -> None:
+    def __init__(self, bootstrap_servers: str, cluster_id: str, login: Mapping[str, str]) -> None:
         from confluent_kafka.admin import AdminClient
 
         self._cluster_id = cluster_id
         settings = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 50}
-        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, **settings})
+        self._admin = AdminClient({**login, "bootstrap.servers": bootstrap_servers, **settings})
 
     def answers(self, timeout: float) -> bool:
         """Whether it is there now; a broker that may not lead partitions yet is not."""

@@ -19,7 +19,7 @@ from types import TracebackType
 import headrace
 from headrace.errors import EnvironmentFailed
 from headrace.kafka.broker import check_disk
-from headrace.kafka.home import Endpoint, Home
+from headrace.kafka.home import Endpoint, Given, Home
 from headrace.kafka.jars import BROKER, Progress, resolve
 from headrace.kafka.java import find_java
 from headrace.kafka.locks import Lock, owned
@@ -45,7 +45,8 @@ class EmbeddedKafka:
     """A Kafka broker on this machine; it runs as long as a process uses it, and its data stays.
 
     Processes that name the same state directory share one broker. With `port` taken, it listens on a free one.
-    `settings` are Kafka's, and apply if this process starts the broker.
+    `settings` are Kafka's, and apply if this process starts the broker. Where they make clients log in, `login` has
+    librdkafka's settings for that.
 
         with EmbeddedKafka(Path("state")) as kafka:
             producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
@@ -58,12 +59,13 @@ class EmbeddedKafka:
         progress: Progress | None = None,
         *,
         settings: Mapping[str, object] | None = None,
+        login: Mapping[str, str] | None = None,
     ) -> None:
         self.state_dir = (state_dir or default_state_dir()).expanduser().absolute()
         self._home = Home.of(self.state_dir)
         self._port = port
         self._progress = progress
-        self._settings = settings or {}
+        self._given = Given({name: str(value) for name, value in (settings or {}).items()}, login or {})
         self._users: Lock | None = None
         self._owner = 0
         self._endpoint: Endpoint | None = None
@@ -163,10 +165,10 @@ class EmbeddedKafka:
         port = self._port if killed is None else killed.port
         self._home.forget_endpoint()
         self._home.failure.unlink(missing_ok=True)
+        self._home.write_given(self._given)
         command = [sys.executable, "-m", "headrace.kafka.keeper", str(self.state_dir)]
         command += ["--java", str(find_java().path), "--port", str(port), "--lock-fd", str(keeper_lock.fd)]
         command += ["--same-port"] if killed is not None else []
-        command += [f"--setting={name}={value}" for name, value in self._settings.items()]
         with open_private(self._home.keeper_log, "wb") as log:
             process = subprocess.Popen(
                 command,

@@ -4,6 +4,7 @@ data/           Kafka's own data
 broker.log      Kafka's log; broker.out has what its JVM printed, keeper.log what the keeper did
 endpoint.json   where the broker answers
 failure.txt     why the keeper gave up
+given.json      what whoever started the keeper gave: settings of the broker, and of the clients that may ask it
 
 users.lock      shared by every process that uses the broker, owned by the keeper when none is left
 keeper.lock     owned by the keeper as long as it lives
@@ -16,8 +17,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from headrace.private_files import open_private
 
 HOST = "127.0.0.1"
 
@@ -36,6 +40,16 @@ class Endpoint:
     def bootstrap_servers(self) -> str:
         """The address for Kafka's clients."""
         return f"{HOST}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a broker is started with beside the settings that it has by itself."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Kafka's, for the broker. They override its own."""
+    login: Mapping[str, str] = field(default_factory=dict)
+    """librdkafka's, for a client that asks whether the broker is there: what its listener asks of everybody."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +96,10 @@ class Home:
         return self.directory / "failure.txt"
 
     @property
+    def given(self) -> Path:
+        return self.directory / "given.json"
+
+    @property
     def users_lock(self) -> Path:
         return self.directory / "users.lock"
 
@@ -117,6 +135,15 @@ class Home:
     def forget_endpoint(self) -> None:
         """Removes the endpoint."""
         self._endpoint.unlink(missing_ok=True)
+
+    def read_given(self) -> Given:
+        """What the broker is to be started with."""
+        return Given(**json.loads(self.given.read_text()))
+
+    def write_given(self, given: Given) -> None:
+        """Keeps what the broker is to be started with. Passwords may be among it: a command line would show them."""
+        with open_private(self.given, "w") as file:
+            json.dump(asdict(given), file)
 
     def read_failure(self) -> str | None:
         """Why the last keeper gave up, None if it did not."""

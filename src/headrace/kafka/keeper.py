@@ -1,6 +1,6 @@
 """The keeper of the embedded Kafka: a process of its own that starts the broker, restarts it and ends it.
 
-    python -m headrace.kafka.keeper STATE_DIR --java JAVA --port PORT [--same-port] --lock-fd FD [--setting NAME=VALUE]
+    python -m headrace.kafka.keeper STATE_DIR --java JAVA --port PORT [--same-port] --lock-fd FD
 
 It outlives the process that made it, and ends when no process uses the broker any more: each holds a shared lock on
 users.lock, so the keeper gets that lock for itself when the last one is gone, however it went. The broker ends with
@@ -17,7 +17,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.errors import EnvironmentFailed
@@ -53,11 +52,9 @@ class Keeper:
         lock: Lock,
         *,
         port_is_known: bool = False,
-        settings: Mapping[str, str] | None = None,
     ) -> None:
-        """`settings` are Kafka's, and override those that the broker has by itself."""
         self._home = home
-        self._settings = settings or {}
+        self._given = home.read_given()
         self._java = java
         self._port = port
         self._port_is_known = port_is_known
@@ -122,7 +119,7 @@ class Keeper:
                 return None
             check_disk(self._home)
             self._home.write_endpoint(Endpoint(self._port, os.getpid()))
-            broker = Broker(self._home, self._java, jars, self._port, lock, self._settings)
+            broker = Broker(self._home, self._java, jars, self._port, lock, self._given)
             _log.info("broker %d starts on port %d", broker.pid, self._port)
             try:
                 ready = broker.await_ready(self._leaving.is_set)
@@ -179,7 +176,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--same-port", action="store_true", help="users of a keeper that was killed know the port")
     parser.add_argument("--lock-fd", type=int, required=True, help="the keeper's lock, held by who starts it")
-    parser.add_argument("--setting", action="append", default=[], help="one of Kafka's settings, NAME=VALUE")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
     os.set_inheritable(options.lock_fd, False)
@@ -189,7 +185,6 @@ def main(arguments: list[str] | None = None) -> int:
         options.port,
         Lock(options.lock_fd),
         port_is_known=options.same_port,
-        settings=dict(setting.split("=", 1) for setting in options.setting),
     )
     signal.signal(signal.SIGTERM, lambda *_: keeper.leave())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
