@@ -81,6 +81,7 @@ class Pipeline:
             if cause is error:
                 raise
             raise cause from error
+        self._tell_of_start()
         self._watcher = threading.Thread(target=self._watch, name="headrace-watcher", daemon=True)
         self._watcher.start()
 
@@ -144,12 +145,15 @@ class Pipeline:
             if self.trouble is not None:
                 logger.warning("Kafka answers again; the application goes on.")
                 self.trouble = None
-            with self._changed:
-                self._starts += 1
-                self._changed.notify_all()
+            self._tell_of_start()
             self._listener.on_running()
             return True
         return False
+
+    def _tell_of_start(self) -> None:
+        with self._changed:
+            self._starts += 1
+            self._changed.notify_all()
 
     def _outlast(self, error: Exception) -> bool:
         """Waits until Kafka answers again, and says so once; False if the application is closed before."""
