@@ -92,6 +92,7 @@ class Streams:
         self._pipeline: Pipeline | None = None
         self._host: Host | None = None
         self._asking = threading.Lock()
+        self._start_is_over = threading.Event()
         self._bootstrap_servers = ""
 
     # --- its life ----------------------------------------------------------------------------------------------
@@ -234,7 +235,9 @@ class Streams:
             self._become(State.ERROR)
             self._release()
             raise
-        self._become(State.RUNNING)
+        finally:
+            self._start_is_over.set()
+        self._move(State.REBALANCING, State.RUNNING)
 
     def _serving_config(self, app: FastAPI | None) -> ServingConfig | None:
         if self._serving is None and self._config.application_server is None and app is None:
@@ -312,6 +315,8 @@ class Streams:
         threading.Thread(target=self._end_failed, name="headrace-end", daemon=True).start()
 
     def _end_failed(self) -> None:
+        # What is half started cannot be ended.
+        self._start_is_over.wait()
         self._release()
         self._become(State.ERROR)
 

@@ -125,7 +125,7 @@ def test_connections_are_kept_for_peers_and_health(app: Fixed, monkeypatch: pyte
 
 @pytest.fixture
 def large(counting: MakeStage) -> Running:
-    """An instance whose pages have ten megabytes, more than sockets hold, of which it sends no more than two at once."""
+    """An instance whose pages have ten megabytes, more than sockets hold; it sends no more than two at once."""
     stage = counting(partitions=1)
     keys = (f"{number:04}{'x' * 100_000}".encode() for number in range(100))
     stage.write("n", 0, [(key, (1).to_bytes(8, "big"), 1) for key in keys])

@@ -48,15 +48,16 @@ _AWAY = (
 
 def is_away(error: Any) -> bool:
     """Whether a KafkaError or KafkaException of librdkafka says that Kafka does not answer."""
-    return _is_one_of(error, _AWAY)
+    return is_one_of(error, _AWAY)
 
 
 def is_moving(error: Any) -> bool:
     """Whether it says that a leader or a coordinator is on its way: the same question will be answered soon."""
-    return _is_one_of(error, _MOVING)
+    return is_one_of(error, _MOVING)
 
 
-def _is_one_of(error: Any, names: tuple[str, ...]) -> bool:
+def is_one_of(error: Any, names: tuple[str, ...]) -> bool:
+    """Whether a KafkaError or KafkaException has one of these codes."""
     from confluent_kafka import KafkaError, KafkaException
 
     if isinstance(error, KafkaException):

@@ -81,6 +81,13 @@ class ClientSettings:
     def __repr__(self) -> str:
         return f"ClientSettings({self.bootstrap_servers!r}, {redact(self.given)!r})"
 
+    @property
+    def user(self) -> str | None:
+        """The user who logs in; None where a certificate or the network tells who it is."""
+        settings = self._librdkafka("admin.")
+        user = settings.get("sasl.username") or settings.get("sasl.oauthbearer.client.id")
+        return None if user is None else str(user)
+
     def producer(self, **settings: Any) -> dict[str, Any]:
         """For confluent-kafka's producer; `settings` has Headrace's own, with `_` for `.`."""
         return {**self._librdkafka("producer."), **_dotted(settings)}

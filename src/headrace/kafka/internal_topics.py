@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from headrace.config import StreamsConfig
+from headrace.kafka.access import on_topics
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.partitions import PartitionPlan, plan_partitions, source_topics
-from headrace.kafka.topics import Topics, TopicSpec, changelog_topics, fixed_sinks, is_internal
+from headrace.kafka.topics import WRITES, Topics, TopicSpec, changelog_topics, fixed_sinks, is_internal
 from headrace.topology import Topology
 
 COMMITS = "commits"
@@ -42,7 +43,7 @@ def plan_topics(topology: Topology, config: StreamsConfig, settings: ClientSetti
     topics = Topics(settings)
     topics.require(source_topics(topology))
     if not topics.makes_what_is_written():
-        topics.require(fixed_sinks(topology, config.dead_letter_queue_topic), "writes to")
+        topics.require(fixed_sinks(topology, config.dead_letter_queue_topic), WRITES)
     assert config.application_id is not None
     application_id, named = config.application_id, source_topics(topology)
     # A pattern that would mean the application's own topics means the others.
@@ -55,7 +56,20 @@ def make_topics(topology: Topology, config: StreamsConfig, settings: ClientSetti
     assert config.application_id is not None
     commits = TopicSpec(commits_topic(config.application_id), 1, _COMMITS_CONFIGS, config.replication_factor)
     changelogs = changelog_topics(config.application_id, topology, plan, config.replication_factor)
-    Topics(settings).ensure([commits, *changelogs])
+    topics = Topics(settings)
+    made = topics.ensure([commits, *changelogs])
+    # What may be done with a topic is told once it exists.
+    topics.check_access(on_topics("Read", made) + on_topics("Write", made))
+
+
+def check_access(topology: Topology, config: StreamsConfig, settings: ClientSettings, plan: PartitionPlan) -> None:
+    """Raises EnvironmentFailed where the user may not read or write a topic that the pipeline reads or writes."""
+    assert config.application_id is not None
+    sources = dict.fromkeys([*source_topics(topology), *(t for t in plan.sources if t not in topology.internal_topics)])
+    sinks = fixed_sinks(topology, config.dead_letter_queue_topic)
+    changelogs = [each.name for each in changelog_topics(config.application_id, topology, plan)]
+    own = [commits_topic(config.application_id), *changelogs]
+    Topics(settings).check_access(on_topics("Read", [*sources, *own]) + on_topics("Write", [*sinks, *own]))
 
 
 def prepare_topics(topology: Topology, config: StreamsConfig, settings: ClientSettings) -> None:

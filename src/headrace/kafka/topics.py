@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.errors import ConfigError, EnvironmentFailed, KafkaAway, TopologyError, UnknownTopicError
 from headrace.kafka.absence import is_away, is_moving
+from headrace.kafka.access import GROUP, Grant, is_refused, lacking, on_topics, refused
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.partitions import PartitionPlan
 from headrace.topology import Topology
@@ -19,6 +23,10 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
     from confluent_kafka.admin import AdminClient
 
+logger = logging.getLogger(__name__)
+
+READS, WRITES = "reads", "writes to"
+"""What a topology does with a topic."""
 ADDITIONAL_RETENTION_MS = 24 * 60 * 60 * 1000
 """How much longer than its store a changelog keeps records, as in Kafka Streams."""
 _DELETIONS_KEPT_MS = 86_400_000
@@ -35,6 +43,7 @@ _NOT_READY = "All brokers are currently fenced"
 _NO_LEADERS = "No leaders found"
 """What librdkafka says of partitions whose broker has just come back; it has no code of its own for it."""
 _PAUSE_SECONDS = 0.1
+_STEP_SECONDS = 1.0
 
 _T = TypeVar("_T")
 
@@ -140,6 +149,7 @@ class Topics:
         self._readers: dict[str, Consumer] = {}
         self._timeout = timeout
         self._knows_leaders = False
+        self._not_purged: set[str] = set()
         try:
             self._admin: AdminClient = AdminClient({"log_level": 0, **settings.admin()})
         except KafkaException as error:
@@ -151,12 +161,17 @@ class Topics:
         wanted = found if names is None else [name for name in names if name in found]
         return {name: len(found[name].partitions) for name in wanted if found[name].error is None}
 
-    def require(self, names: Iterable[str], purpose: str = "reads") -> dict[str, int]:
-        """The number of partitions by topic; UnknownTopicError names all that do not exist and how to make them."""
+    def require(self, names: Iterable[str], purpose: str = READS) -> dict[str, int]:
+        """The number of partitions by topic; UnknownTopicError names all that do not exist and how to make them.
+
+        EnvironmentFailed names those that the user may not see.
+        """
         names = list(dict.fromkeys(names))
         known = self.describe(names)
         missing = [name for name in names if name not in known]
         if missing:
+            # Kafka does not show topics that the user may not see.
+            self.check_access(on_topics("Read" if purpose == READS else "Write", missing))
             commands = "\n".join(
                 f"  kafka-topics.sh --bootstrap-server {self._servers} --create --topic {name} --partitions 4"
                 for name in missing
@@ -196,6 +211,7 @@ class Topics:
             NewTopic(spec.name, spec.partitions, spec.replication_factor, config=dict(spec.configs)) for spec in specs
         ]
         problems: dict[str, str | None] = {}
+        not_allowed: list[str] = []
         answers = self._ask(lambda: self._admin.create_topics(asked, operation_timeout=self._timeout))
         for name, future in answers.items():
             try:
@@ -203,12 +219,17 @@ class Topics:
             except KafkaException as error:
                 exists = error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
                 problems[name] = None if exist_ok and exists else _reason(error)
+                if is_refused(error):
+                    not_allowed.append(name)
+        if not_allowed:
+            raise refused(self._settings, on_topics("Create", not_allowed))
         return problems
 
     def ensure(self, specs: Iterable[TopicSpec]) -> list[str]:
         """Makes the internal topics that are missing and returns their names.
 
-        TopologyError, with nothing changed, if one exists that does not fit.
+        TopologyError, with nothing changed, if one exists that does not fit; EnvironmentFailed if the user may not see
+        one.
         """
         specs = list(specs)
         known = self.describe(spec.name for spec in specs)
@@ -220,12 +241,17 @@ class Topics:
                 "Start over with headrace reset, run under another application_id, "
                 "or undo the change of the topology or of the source topics"
             )
-        return self.create([spec for spec in specs if spec.name not in known], exist_ok=True)
+        missing = [spec for spec in specs if spec.name not in known]
+        # Kafka does not show topics that the user may not see: they may be there.
+        names = [spec.name for spec in missing]
+        self.check_access(on_topics("Read", names) + on_topics("Write", names))
+        return self.create(missing, exist_ok=True)
 
     def configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         """The settings of topics, defaults included."""
         from confluent_kafka.admin import ConfigResource, ResourceType
 
+        names = list(names)
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         if not resources:
             return {}
@@ -236,7 +262,7 @@ class Topics:
 
         return {
             resource.name: {name: entry.value for name, entry in entries.items()}
-            for resource, entries in self._ask(describe).items()
+            for resource, entries in self._ask(describe, on_topics("DescribeConfigs", names)).items()
         }
 
     def deletions_kept_ms(self, names: Iterable[str]) -> dict[str, int]:
@@ -269,7 +295,7 @@ class Topics:
         def alter_configs() -> None:
             alter([resource], request_timeout=self._timeout)[resource].result()
 
-        self._ask(alter_configs)
+        self._ask(alter_configs, on_topics("AlterConfigs", [name]))
 
     def makes_what_is_written(self) -> bool:
         """Whether the brokers make a topic that is written to; so it is assumed where they do not tell."""
@@ -295,7 +321,7 @@ class Topics:
             for future in self._admin.delete_topics(existing, operation_timeout=self._timeout).values():
                 future.result()
 
-        self._ask(delete)
+        self._ask(delete, on_topics("Delete", existing))
         self._await(lambda known: not any(name in known for name in existing), "remove the topics")
 
     def lag(self, group: str, topics: Iterable[str]) -> list[PartitionLag]:
@@ -308,7 +334,9 @@ class Topics:
         if not wanted:
             return []
         reader = self._reader(group)
-        answer = self._ask(lambda: reader.committed(wanted, timeout=self._timeout))
+        # A group that may be read may be described too, and an application needs the first.
+        needed = [Grant("Read", GROUP, group)]
+        answer = self._ask(lambda: _committed(reader, wanted, self._timeout), needed)
         committed = {(each.topic, each.partition): each.offset for each in answer}
         beginnings = self._offsets(wanted, OffsetSpec.earliest())
         ends = self._offsets(wanted, OffsetSpec.latest())
@@ -351,7 +379,17 @@ class Topics:
         from confluent_kafka import TopicPartition
 
         if offsets:
-            self._admin.delete_records([TopicPartition(*place, offset) for place, offset in offsets.items()])
+            wanted = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+            for place, future in self._admin.delete_records(wanted).items():
+                future.add_done_callback(partial(self._see_purge, place.topic))
+
+    def _see_purge(self, topic: str, deleted: Future[Any]) -> None:
+        """Reports, once for each topic, that Kafka does not delete its records: nothing else would tell."""
+        error = deleted.exception()
+        if error is not None and is_refused(error) and topic not in self._not_purged:
+            self._not_purged.add(topic)
+            why = refused(self._settings, on_topics("Delete", [topic]))
+            logger.warning("Topic %s keeps what was read of it. %s", topic, why)
 
     def ids(self, names: Iterable[str]) -> dict[str, str]:
         """The ids of the topics that exist: a topic that is deleted and created again gets another one."""
@@ -370,8 +408,8 @@ class Topics:
                 try:
                     found[name] = str(future.result().topic_id)
                 except KafkaException as error:
-                    if is_away(error):
-                        raise self._unreachable(error) from None
+                    if is_away(error) or is_refused(error):
+                        raise self._unreachable(error, on_topics("Describe", [name])) from None
             return found
 
         return answer
@@ -396,7 +434,18 @@ class Topics:
                 if code != KafkaError.GROUP_ID_NOT_FOUND:
                     raise
 
-        self._ask(delete)
+        self._ask(delete, [Grant("Delete", GROUP, group)])
+
+    def check_access(self, grants: Iterable[Grant]) -> None:
+        """Raises EnvironmentFailed where Kafka says that the user lacks some of these grants."""
+        missing = lacking(self._admin, grants, self._timeout)
+        if missing:
+            raise refused(self._settings, missing)
+
+    def refusal(self, grants: Iterable[Grant]) -> EnvironmentFailed:
+        """The error of a request that was refused, for want of which of these grants Kafka may tell."""
+        grants = list(grants)
+        return refused(self._settings, lacking(self._admin, grants, self._timeout) or grants)
 
     def _reader(self, group: str) -> Consumer:
         """A consumer that asks for the group's offsets without joining it.
@@ -432,7 +481,7 @@ class Topics:
             asked = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=self._timeout)
             return {(each.topic, each.partition): future.result().offset for each, future in asked.items()}
 
-        found = self._ask(list_offsets)
+        found = self._ask(list_offsets, on_topics("Describe", {each.topic for each in partitions}))
         unknown = [place for place, offset in found.items() if offset < 0]
         if unknown:
             # librdkafka has no error for a leader that does not answer, or that has moved.
@@ -457,8 +506,11 @@ class Topics:
                 raise EnvironmentFailed(f"Kafka at {self._servers} did not {what} within {self._timeout:.0f} seconds.")
             time.sleep(0.05)
 
-    def _ask(self, question: Callable[[], _T]) -> _T:
-        """Asks, and asks again while a leader or a coordinator moves, or is not ready yet."""
+    def _ask(self, question: Callable[[], _T], needed: Iterable[Grant] = ()) -> _T:
+        """Asks, and asks again while a leader or a coordinator moves, or is not ready yet.
+
+        `needed` is what the user must be allowed.
+        """
         from confluent_kafka import KafkaException
 
         deadline = time.monotonic() + self._timeout
@@ -467,10 +519,13 @@ class Topics:
                 return question()
             except KafkaException as error:
                 if not is_moving(error) or time.monotonic() > deadline:
-                    raise self._unreachable(error) from None
+                    raise self._unreachable(error, needed) from None
             time.sleep(0.05)
 
-    def _unreachable(self, error: Exception) -> EnvironmentFailed:
+    def _unreachable(self, error: Exception, needed: Iterable[Grant] = ()) -> EnvironmentFailed:
+        needed = list(needed)
+        if needed and is_refused(error):
+            return self.refusal(needed)
         kind = KafkaAway if is_away(error) or _NO_LEADERS in str(error) else EnvironmentFailed
         return kind(
             f"Kafka at {self._servers} did not answer as it should: {_reason(error)}. Check that it runs, that "
@@ -482,6 +537,24 @@ def _places(partitions: Iterable[tuple[str, int]]) -> list[Any]:
     from confluent_kafka import TopicPartition
 
     return [TopicPartition(*place) for place in partitions]
+
+
+def _committed(reader: Consumer, partitions: list[Any], seconds: float) -> list[Any]:
+    """The offsets of the reader's group. That it may not see the group is only told to who polls, not to who asks."""
+    from confluent_kafka import KafkaException
+
+    deadline = time.monotonic() + seconds
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            found: list[Any] = reader.committed(partitions, timeout=min(_STEP_SECONDS, max(0.0, left)))
+            return found
+        except KafkaException as error:
+            told = reader.poll(0)
+            if told is not None and is_refused(told.error()):
+                raise KafkaException(told.error()) from error
+            if not is_away(error) or is_moving(error) or left <= 0:
+                raise
 
 
 def _config_misfits(wanted: Mapping[str, str], actual: Mapping[str, str]) -> list[str]:

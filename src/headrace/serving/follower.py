@@ -10,6 +10,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from headrace.clock import clock
+from headrace.kafka.access import is_refused, on_topics, refused
 from headrace.kafka.clients import ClientSettings
 from headrace.record import NO_HEADERS
 from headrace.serving.copies import Copies, PartitionCopy
@@ -20,7 +21,6 @@ logger = logging.getLogger(__name__)
 _RECORDS_AT_ONCE = 20_000
 _POLL_SECONDS = 0.1
 _SETTINGS = {
-    "group.id": "headrace-follower",  # asked for by the client, never used: partitions are assigned by hand
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
@@ -56,9 +56,13 @@ class _Part:
 class Follower:
     """Reads the partitions it is told to into their copies."""
 
-    def __init__(self, settings: ClientSettings, copies: Copies, on_failure: Callable[[Exception], None]) -> None:
+    def __init__(
+        self, settings: ClientSettings, group: str, copies: Copies, on_failure: Callable[[Exception], None]
+    ) -> None:
+        """librdkafka wants a group; it is not joined, as partitions are assigned by hand."""
+        self._settings = settings
         self._copies = copies
-        self._consumer = Consumer(settings.consumer(**_SETTINGS), logger=logger)
+        self._consumer = Consumer(settings.consumer(**{**_SETTINGS, "group.id": group}), logger=logger)
         self._followed: dict[Place, PartitionCopy] = {}
         self._wanted: dict[Place, PartitionCopy] = {}
         self._lock = threading.Lock()
@@ -141,7 +145,7 @@ class Follower:
         for message in messages:
             error = message.error()
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                self._complain(error)
+                self._complain(error, message.topic())
                 continue
             place = (message.topic(), message.partition())
             part = parts.get(place)
@@ -164,7 +168,9 @@ class Follower:
             part.position = offset + 1
         return list(parts.values())
 
-    def _complain(self, error: KafkaError) -> None:
+    def _complain(self, error: KafkaError, topic: str | None) -> None:
         if error.fatal():
             raise KafkaException(error)
+        if topic is not None and is_refused(error):
+            raise refused(self._settings, on_topics("Read", [topic]))
         logger.info("Kafka, while copies are kept up to date: %s", error)

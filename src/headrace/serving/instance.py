@@ -79,6 +79,7 @@ class Instance:
         on_leadership: Callable[[bool], None] = lambda leader: None,
         on_failure: Callable[[Exception], None] = lambda error: None,
     ) -> None:
+        """`on_failure` is called where it cannot go on, such as where Kafka does not let it join the others."""
         self.address = address
         self.stores = stores
         self.failure: Exception | None = None
@@ -124,7 +125,7 @@ class Instance:
         self._partitions = {topic: len(each.partitions) for topic, each in topics.items()}
         ids = {topic: str(each.topic_id) for topic, each in topics.items()}
         self._copies = Copies(self._directory, ids, Topics(self._settings).deletions_kept_ms(topics))
-        self._follower = Follower(self._settings, self._copies, self._lost_copies)
+        self._follower = Follower(self._settings, self._application_id, self._copies, self._lost_copies)
         self._by_topic = {store.topic: store for store in self.stores.values()}
         if self.address is None:
             self._take_over(frozenset(self._places(is_global=False)))
@@ -488,7 +489,7 @@ class Instance:
         self._fail(f"Copies of the stores can no longer be kept up to date: {error}", error)
 
     def _fail(self, reason: str, error: Exception) -> None:
-        failure: HeadraceError | None = disk_full(error, self._directory)
+        failure = error if isinstance(error, HeadraceError) else disk_full(error, self._directory)
         if failure is None:
             failure = StreamsError(reason)
             failure.__cause__ = error

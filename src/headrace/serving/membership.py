@@ -11,6 +11,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from headrace.kafka.access import GROUP, Grant, refused
 from headrace.kafka.clients import ClientSettings
 
 logger = logging.getLogger(__name__)
@@ -93,7 +94,9 @@ class GroupMember:
         on_change: Callable[[frozenset[Place]], None],
         on_failure: Callable[[Exception], None],
     ) -> None:
+        """`on_failure` is called with the error where it cannot stay, such as where Kafka does not let it join."""
         self.group = group
+        self._settings = settings
         self._on_failure = on_failure
         self._topics = list(topics)
         self._on_change = on_change
@@ -131,12 +134,14 @@ class GroupMember:
                 if message is not None and message.error() is not None:
                     self._complain(message.error())
         except Exception as error:
-            logger.exception("The instance cannot stay in group %s", self.group)
+            logger.error("The instance cannot stay in group %s", self.group, exc_info=error)
             self._on_failure(error)
         finally:
             consumer.close()
 
     def _complain(self, error: KafkaError) -> None:
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            raise refused(self._settings, [Grant("Read", GROUP, self.group)])
         if error.fatal():
             raise KafkaException(error)
         logger.info("Kafka, in group membership: %s", error)

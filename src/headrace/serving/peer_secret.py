@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from headrace.errors import EnvironmentFailed, KafkaAway
 from headrace.kafka.absence import is_away
+from headrace.kafka.access import is_refused, on_topics, refused, to_read
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.internal_topics import peers_topic
 from headrace.kafka.topics import Topics, TopicSpec
@@ -23,13 +24,17 @@ _SILENCE_SECONDS = 30.0
 def shared_secret(settings: ClientSettings, application_id: str, replication_factor: int = -1) -> bytes:
     """The application's secret: the first one in the topic, so all instances find the same."""
     topic = peers_topic(application_id)
-    Topics(settings).ensure([TopicSpec(topic, 1, {"cleanup.policy": "compact"}, replication_factor)])
+    topics = Topics(settings)
+    topics.ensure([TopicSpec(topic, 1, {"cleanup.policy": "compact"}, replication_factor)])
+    topics.check_access(on_topics("Read", [topic]) + on_topics("Write", [topic]))
     try:
-        found = _first(settings, topic)
+        found = _first(settings, topic, application_id)
         if found is None:
             _offer(settings, topic)
-            found = _first(settings, topic)
+            found = _first(settings, topic, application_id)
     except KafkaException as error:
+        if is_refused(error):
+            raise refused(settings, [to_read(error, topic, application_id)]) from error
         kind = KafkaAway if is_away(error) else EnvironmentFailed
         raise kind(
             f"Topic {topic}, which has what instances sign their requests with, cannot be used: {error}. Allow it, or "
@@ -40,9 +45,9 @@ def shared_secret(settings: ClientSettings, application_id: str, replication_fac
     return found
 
 
-def _first(settings: ClientSettings, topic: str) -> bytes | None:
-    """The first secret in the topic."""
-    ours = {"group.id": topic, "enable.auto.commit": False, "enable.partition.eof": True, "fetch.wait.max.ms": 10}
+def _first(settings: ClientSettings, topic: str, group: str) -> bytes | None:
+    """The first secret in the topic. librdkafka wants a group, which is not joined."""
+    ours = {"group.id": group, "enable.auto.commit": False, "enable.partition.eof": True, "fetch.wait.max.ms": 10}
     consumer = Consumer({"log_level": 0, **settings.consumer(**ours)})
     try:
         consumer.list_topics(topic, _SILENCE_SECONDS)

@@ -7,7 +7,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from queue import Empty, SimpleQueue
@@ -17,6 +17,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from headrace.errors import EnvironmentFailed, FencedError, HeadraceError, KafkaAway, ProductionFailed
 from headrace.kafka.absence import is_away
+from headrace.kafka.access import CLUSTER, GROUP, TRANSACTIONAL_ID, Grant, is_refused, on_topics
+from headrace.kafka.access import refused as not_allowed
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.internal_topics import commits_topic
 from headrace.kafka.topics import Topics
@@ -115,8 +117,13 @@ class TransactionalCommitter:
             self._await_reason(refused)
             if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.UNKNOWN:
                 self._ask_again()
-            fatal = self._fatal_error()
-            reason = self._reason(_told(error), refused) if fatal is None else self._reason(fatal, [])
+            told, known = _told(error), self._producers_error()
+            if known is not None and known.args[0].fatal():
+                reason = self._reason(known, [])
+            else:
+                if known is not None and told.args[0].code() in _NO_REASON:
+                    told = known
+                reason = self._reason(told, refused, {topic for topic, _ in offsets})
             self._abort(reason)
             raise reason from error
         except HeadraceError as refusal:
@@ -155,12 +162,13 @@ class TransactionalCommitter:
         with contextlib.suppress(KafkaException):
             _bounded(self._producer, lambda: self._producer.abort_transaction(_ABORT_SECONDS), _ABORT_SECONDS)
 
-    def _fatal_error(self) -> KafkaException | None:
-        """What has made the producer useless, None if it is not: whatever is asked of it next is refused with that."""
+    def _producers_error(self) -> KafkaException | None:
+        """What has made the producer, or its transaction, useless; what is asked of it next is refused with that."""
         try:
             self._producer.begin_transaction()
         except KafkaException as error:
-            return error if error.args[0].fatal() else None
+            found: KafkaError = error.args[0]
+            return error if found.fatal() or found.txn_requires_abort() else None
         return None
 
     def _new_producer(self) -> Producer:
@@ -196,13 +204,15 @@ class TransactionalCommitter:
 
     # --- what went wrong -----------------------------------------------------------------------------------------
 
-    def _reason(self, error: KafkaException, refused: list[Refused]) -> Exception:
-        """The error to raise for one of librdkafka's."""
+    def _reason(self, error: KafkaException, refused: list[Refused], read: Iterable[str] = ()) -> Exception:
+        """The error to raise for one of librdkafka's; `read` are the topics whose offsets were committed."""
         first = _first_reason(refused)
         cause: KafkaError = error.args[0] if first is None else first.error
         servers = self._settings.bootstrap_servers
         if cause.code() in _FENCED:
             return self._fenced()
+        if is_refused(cause):
+            return self._not_allowed(cause, refused, read)
         if first is None and cause.code() == KafkaError.UNKNOWN:
             return KafkaAway(f"Kafka at {servers} did not say what became of a batch: {cause.str()}")
         if is_away(cause) or cause.code() in _FORGOTTEN:
@@ -217,6 +227,19 @@ class TransactionalCommitter:
                 "Make it, and start again."
             )
         return ProductionFailed(f"Kafka at {servers} refused a record for topic {first.topic}: {cause.str()}")
+
+    def _not_allowed(self, cause: KafkaError, refused: list[Refused], read: Iterable[str]) -> Exception:
+        """The error for what the user may not do. librdkafka does not name the topic where a transaction fails."""
+        if cause.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            written = {each.topic for each in refused} | {commits_topic(self._application_id)}
+            topics = Topics(self._settings, self._timeout)
+            return topics.refusal(on_topics("Write", sorted(written)) + on_topics("Read", sorted(read)))
+        needed = {
+            KafkaError.GROUP_AUTHORIZATION_FAILED: Grant("Read", GROUP, self._application_id),
+            KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Grant("Write", TRANSACTIONAL_ID, self._application_id),
+            KafkaError.CLUSTER_AUTHORIZATION_FAILED: Grant("IdempotentWrite", CLUSTER),
+        }
+        return not_allowed(self._settings, [needed[cause.code()]])
 
     def _fenced(self) -> Exception:
         """A producer is fenced by a second one, and also when its transaction took too long."""
@@ -270,7 +293,7 @@ class PlainCommitter(TransactionalCommitter):
             if positions:
                 self._consumer.commit(offsets=positions, asynchronous=False)
         except _FAILED as error:
-            reason = self._reason(_told(error), refused)
+            reason = self._reason(_told(error), refused, {topic for topic, _ in offsets})
             self._give_up()
             raise reason from error
         self._last_token = record.token

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from headrace.errors import EnvironmentFailed, FencedError, KafkaAway, TopologyError
 from headrace.kafka.absence import is_away
+from headrace.kafka.access import is_refused, refused, to_read
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.internal_topics import commits_topic
 from headrace.kafka.topics import Topics
@@ -108,6 +109,8 @@ def last_commit(settings: ClientSettings, application_id: str, patience: float =
     except KafkaException as error:
         if is_away(error):
             raise KafkaAway(f"Kafka at {settings.bootstrap_servers} does not answer: {error}") from error
+        if is_refused(error):
+            raise refused(settings, [to_read(error, topic, application_id)]) from error
         raise EnvironmentFailed(f"Topic {topic} cannot be read: {error}") from error
     finally:
         consumer.close()

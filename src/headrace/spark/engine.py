@@ -16,7 +16,7 @@ from headrace.config import EXACTLY_ONCE_V2, StreamsConfig
 from headrace.errors import ConfigError, EnvironmentFailed, FencedError, HeadraceError, KafkaAway, SparkEnded
 from headrace.kafka.absence import await_kafka
 from headrace.kafka.clients import ClientSettings
-from headrace.kafka.internal_topics import make_topics, plan_topics
+from headrace.kafka.internal_topics import check_access, make_topics, plan_topics
 from headrace.kafka.partitions import PartitionPlan
 from headrace.kafka.topics import Topics, changelog_topics, repartition_topics
 from headrace.presence import state_directory
@@ -112,6 +112,7 @@ class Engine:
 
     def _prepare(self) -> None:
         plan = plan_topics(self._topology, self._config, self._settings)
+        check_access(self._topology, self._config, self._settings, plan)
         worker = self._spark.first_worker()
         try:
             self._spark.start()

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from headrace.errors import EnvironmentFailed, KafkaAway, RecordsLost
 from headrace.kafka.absence import is_away
+from headrace.kafka.access import is_refused, refused, to_read
 from headrace.kafka.clients import ClientSettings
 from headrace.record import NO_HEADERS
 from headrace.spark.ranges import Range, Row
@@ -46,6 +47,8 @@ class KafkaReader:
         self.has_failed = False
         self._known: set[str] = set()
         """Topics that the consumer knows where to find."""
+        self._settings = settings
+        self._group = group
         self._servers = settings.bootstrap_servers
         ours = {**_CONSUMER, "group.id": group, "auto.offset.reset": "earliest" if skip_lost else "error"}
         self._consumer = Consumer({**ours, **settings.consumer()}, logger=librdkafka)
@@ -120,6 +123,8 @@ class KafkaReader:
             )
         if is_away(error):
             raise KafkaAway(f"Kafka at {self._servers} does not send {_text(wanted)}: {error.str()}")
+        if is_refused(error):
+            raise refused(self._settings, [to_read(error, wanted.topic, self._group)])
         raise EnvironmentFailed(f"Kafka at {self._servers} refused to send {_text(wanted)}: {error.str()}")
 
 

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from headrace.errors import EnvironmentFailed, KafkaAway
 from headrace.kafka.absence import is_away
+from headrace.kafka.access import is_refused, on_topics
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.topics import Topics
 from headrace.spark.commit_record import check_topics, created_again
@@ -161,6 +162,7 @@ class Source:
         named = {topic for topic in missing if topic in self._layout.readers}
         gone = sorted(named & self._missing)
         if gone:
+            self._topics.check_access(on_topics("Read", gone))
             raise EnvironmentFailed(
                 f"Topic {', '.join(gone)}, which the application reads, was deleted, so it cannot go on. Nothing that "
                 "was committed is lost. Give the application a topology that does not read the topic, or start over "
@@ -208,6 +210,8 @@ class Source:
         """Raises what Kafka says; where records or topics are gone, the next plan looks for what is there."""
         if is_away(error):
             raise KafkaAway(f"Kafka at {self._settings.bootstrap_servers} does not answer: {error}") from error
+        if is_refused(error):
+            raise self._topics.refusal(on_topics("Read", {topic for topic, _ in self._known})) from error
         if error.args[0].code() not in (*_LOST, *_GONE):
             raise EnvironmentFailed(
                 f"Kafka at {self._settings.bootstrap_servers} refused to send records: {error.args[0].str()}"
