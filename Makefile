@@ -46,7 +46,7 @@ explore: ## compare 2,000 new random topologies with Kafka Streams
 	@scripts/setup all
 	HEADRACE_EXPLORE=2000 $(PYTHON) -m pytest -q -o faulthandler_timeout=0 tests/oracle/test_random_topologies.py
 
-chaos: ## kill drivers, workers and brokers, again and again; SEED=… repeats a round, ROUNDS=… says how many
+chaos: ## kill drivers, workers and brokers, cut connections, again and again; SEED=… repeats a round, ROUNDS=… says how many
 	@scripts/setup all
 	@$(PYTHON) -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS))
 

@@ -1,6 +1,7 @@
 """The kill test: `python -m tests.chaos [--rounds N] [--seed SEED …]`.
 
-Random rounds, then one for each phase. A seed, as printed with its round, repeats the round.
+Random rounds, then one for each phase, then one for each trouble with three brokers. A seed, as printed with its round,
+repeats the round.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ import random
 import shutil
 import sys
 import tempfile
+from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 
 from headrace.kafka.embedded import EmbeddedKafka
-from tests.chaos.rounds import PHASES, VICTIMS, Scene, play
+from tests.chaos.cluster import KafkaCluster
+from tests.chaos.cluster_rounds import ALL_CLUSTER_KINDS, CLUSTER_KINDS, play_on_cluster
+from tests.chaos.rounds import PHASES, VICTIMS, Outcome, Scene, play
 
 _SEEDS = 1_000_000
 
@@ -28,13 +33,13 @@ def main() -> int:
     seeds = given.seed or _new_seeds(given.rounds)
     directory = Path(tempfile.mkdtemp(prefix="headrace-chaos-"))
     exact = 0
-    with EmbeddedKafka(directory / "kafka", port=0) as kafka:
-        scene = Scene.set(kafka, directory, given.orders, given.batch)
+    with ExitStack() as stack:
+        scenes = _Scenes(stack, directory, given.orders, given.batch)
         for number, seed in enumerate(seeds, 1):
-            outcome = play(scene, seed)
+            outcome = scenes.play(seed)
             while outcome.is_void and not given.seed:
                 print(f"round {number} of {len(seeds)}  {outcome}; it is played again", flush=True)
-                outcome = play(scene, _seed(seed.rpartition("-")[0]))
+                outcome = scenes.play(_seed(seed.rpartition("-")[0]))
             exact += not outcome.problems
             print(f"round {number} of {len(seeds)}  {outcome}", flush=True)
     if exact == len(seeds):
@@ -45,8 +50,35 @@ def main() -> int:
     return 0 if exact == len(seeds) else 1
 
 
+class _Scenes:
+    """One broker and three, each started with the first round that needs it."""
+
+    def __init__(self, stack: ExitStack, directory: Path, orders: int, records_a_batch: int) -> None:
+        self._stack = stack
+        self._directory = directory
+        self._orders = orders
+        self._records_a_batch = records_a_batch
+
+    def play(self, seed: str) -> Outcome:
+        """Plays the round of a seed where it belongs."""
+        if seed.rpartition("-")[0] in ALL_CLUSTER_KINDS:
+            return play_on_cluster(self._three, seed)
+        return play(self._one, seed)
+
+    @cached_property
+    def _one(self) -> Scene:
+        kafka = self._stack.enter_context(EmbeddedKafka(self._directory / "kafka", port=0))
+        return Scene.set(kafka, self._directory, self._orders, self._records_a_batch)
+
+    @cached_property
+    def _three(self) -> Scene:
+        kafka = self._stack.enter_context(KafkaCluster(self._directory / "cluster"))
+        return Scene.set(kafka, self._directory, self._orders, self._records_a_batch)
+
+
 def _new_seeds(rounds: int) -> list[str]:
-    return [_seed(kind) for kind in (*(VICTIMS[number % len(VICTIMS)] for number in range(rounds)), *PHASES)]
+    at_random = (VICTIMS[number % len(VICTIMS)] for number in range(rounds))
+    return [_seed(kind) for kind in (*at_random, *PHASES, *CLUSTER_KINDS)]
 
 
 def _seed(kind: str) -> str:

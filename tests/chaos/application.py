@@ -1,7 +1,8 @@
 """The application under test, in a process of its own: `python -m tests.chaos.application SETTINGS`.
 
-SETTINGS is JSON, the fields of `Settings`. It prints a line when it has Spark, when it has started and when a batch
-begins and ends, each with the time. SIGUSR1 has it write to its log what its threads do.
+SETTINGS is JSON, the fields of `Settings`. It prints a line when it has Spark, when it has started, when a batch
+begins and ends and when it has to begin again after an error, each with the time. SIGUSR1 has it write to its log what
+its threads do.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Settings(msgspec.Struct):
     records_a_batch: int
     cache_max_bytes: int
     transaction_timeout_ms: int
+    replication_factor: int
     phase: str | None
     """Where it is struck; None is nowhere."""
     first_batch: int
@@ -58,6 +60,7 @@ def main() -> None:
         state_dir=settings.state_dir,
         num_stream_threads=2,
         cache_max_bytes=settings.cache_max_bytes,
+        replication_factor=settings.replication_factor,
         kafka={"producer.transaction.timeout.ms": settings.transaction_timeout_ms},
         spark={"maxOffsetsPerTrigger": settings.records_a_batch},
     )

@@ -13,6 +13,7 @@ from typing import Any
 import confluent_kafka
 from pyspark import SparkContext
 
+from headrace.pipeline import Pipeline
 from headrace.spark import commit, first_worker, job, runtime
 from headrace.spark.batches import FIRST_BATCH, BatchLoop
 from headrace.spark.commit_record import CommitRecord
@@ -68,6 +69,7 @@ class Doom:
         self._batch = FIRST_BATCH
         self._announce_spark()
         self._announce_batches()
+        self._announce_interruptions()
         _replace(commit, functools.partial(_Producer, self), "Producer")
         if waits_for_spark:
             _replace(runtime.SparkRuntime, lambda spark: None, "first_worker")
@@ -118,6 +120,15 @@ class Doom:
         _replace(BatchLoop, begin_quietly, "_begin")
         _replace(BatchLoop, run_and_tell, "_commit")
         _replace(BatchLoop, tell_of_rebuilt, "_tell")
+
+    def _announce_interruptions(self) -> None:
+        recover = Pipeline._recover
+
+        def tell_and_recover(pipeline: Pipeline, *arguments: Any) -> bool:
+            say("interrupted")
+            return recover(pipeline, *arguments)
+
+        _replace(Pipeline, tell_and_recover, "_recover")
 
     def _reach_into_workers(self, changed: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
         """Has Spark's workers and the first worker run something else."""

@@ -80,10 +80,10 @@ class Application:
             self.events.append(event)
         return event
 
-    def await_event(self, name: str) -> Event:
-        """Waits for an event of that name."""
+    def await_event(self, name: str, after: float = 0.0) -> Event:
+        """Waits for an event of that name, one that came after a moment."""
         while (event := self.next_event()) is not None:
-            if event.name == name:
+            if event.name == name and event.time >= after:
                 return event
         raise AssertionError(f"The application ended with {self.exit_code} before {name!r}: see {self.log}")
 

@@ -8,10 +8,11 @@ import shutil
 import signal
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
@@ -21,6 +22,7 @@ from headrace.kafka.topics import Topics, TopicSpec
 from headrace.spark.commit_record import last_commit
 from headrace.spark.worker import host_directory
 from tests.chaos.application import Settings
+from tests.chaos.cluster import BROKERS, KafkaCluster
 from tests.chaos.orders import OUTPUTS, PARTITIONS, Expected, expect, make_orders, topology
 from tests.chaos.outcome import differences, open_transactions
 from tests.chaos.phases import AFTER_COMMIT, AFTER_PRODUCE, KILLED_AT, REBUILD, STOPPED_AT
@@ -71,11 +73,14 @@ _NAMES = {
 }
 
 
+AnyRun = TypeVar("AnyRun", bound="Run")
+
+
 @dataclass(frozen=True)
 class Scene:
-    """A broker with orders, and what is to be made of them."""
+    """One broker or three with orders, and what is to be made of them."""
 
-    kafka: EmbeddedKafka
+    kafka: EmbeddedKafka | KafkaCluster
     directory: Path
     source: str
     orders: int
@@ -83,11 +88,11 @@ class Scene:
     expected: Expected
 
     @classmethod
-    def set(cls, kafka: EmbeddedKafka, directory: Path, orders: int, records_a_batch: int) -> Scene:
+    def set(cls, kafka: EmbeddedKafka | KafkaCluster, directory: Path, orders: int, records_a_batch: int) -> Scene:
         """Writes the orders to a topic of their own."""
         source = f"orders-{uuid.uuid4().hex[:8]}"
         settings = ClientSettings(kafka.bootstrap_servers)
-        Topics(settings).create([TopicSpec(source, PARTITIONS, _FOREVER)])
+        Topics(settings).create([TopicSpec(source, PARTITIONS, _FOREVER, _replicas(kafka))])
         made = make_orders(orders)
         # Idempotent: one that tries again must not change the order.
         producer = Producer(settings.producer(partitioner="murmur2_random", enable_idempotence=True))
@@ -99,15 +104,25 @@ class Scene:
 
     @property
     def settings(self) -> ClientSettings:
-        """How to reach the broker."""
+        """How to reach the brokers."""
         return ClientSettings(self.kafka.bootstrap_servers)
 
+    @property
+    def replication_factor(self) -> int:
+        """How many brokers have each record."""
+        return _replicas(self.kafka)
+
     def broker(self) -> int:
-        """The broker's process, once it is there and answers."""
+        """The process of the only broker, once it is there and answers."""
+        assert isinstance(self.kafka, EmbeddedKafka)
         while (found := self.kafka.endpoint) is None or not found.ready or not is_alive(found.broker):
             time.sleep(_POLL_SECONDS)
         assert found.broker is not None
         return found.broker
+
+
+def _replicas(kafka: EmbeddedKafka | KafkaCluster) -> int:
+    return BROKERS if isinstance(kafka, KafkaCluster) else 1
 
 
 @dataclass
@@ -132,15 +147,26 @@ class Outcome:
 
 def play(scene: Scene, seed: str) -> Outcome:
     """Plays the round of a seed, `<kind>-<number>`."""
+    return play_with(Run, _strike, scene, seed, VICTIMS)
+
+
+def play_with(
+    kind_of_run: type[AnyRun],
+    strike: Callable[[AnyRun, str, int, random.Random], None],
+    scene: Scene,
+    seed: str,
+    sometimes_cached: Collection[str],
+) -> Outcome:
+    """Plays the round of a seed; `strike` does to the run what the seed's kind, a batch and chance say."""
     began = time.monotonic()
     kind, _, _ = seed.rpartition("-")
     chance = random.Random(seed)
     outcome = Outcome(seed)
     batch = chance.randrange(1, max(2, scene.orders // scene.records_a_batch - 3))
-    cached = kind in VICTIMS and chance.random() < 0.25
-    with Run.on(scene, outcome, chance, _CACHE_BYTES if cached else 0) as run:
+    cached = kind in sometimes_cached and chance.random() < 0.25
+    with kind_of_run.on(scene, outcome, chance, _CACHE_BYTES if cached else 0) as run:
         try:
-            _strike(run, kind, batch, chance)
+            strike(run, kind, batch, chance)
             run.finish()
             outcome.problems += run.differences()
             outcome.is_void = bool(outcome.problems) and run.kafka_skipped_marks()
@@ -192,6 +218,8 @@ def _strike(run: Run, kind: str, batch: int, chance: random.Random) -> None:
 class Run:
     """One application on its way through the orders, in one process after the other."""
 
+    _pause_seconds = _PAUSE_SECONDS
+
     def __init__(self, scene: Scene, outcome: Outcome, chance: random.Random, cache_max_bytes: int) -> None:
         self._scene = scene
         self._outcome = outcome
@@ -207,7 +235,10 @@ class Run:
         ours = {"group.id": self._id, "isolation.level": "read_uncommitted", "enable.auto.commit": False}
         self._group = Consumer({"log_level": 0, **scene.settings.consumer(**ours)})
         self._outputs = [f"{self._id}.{name}" for name in OUTPUTS]
-        Topics(scene.settings).create([TopicSpec(name, PARTITIONS, _FOREVER) for name in self._outputs])
+        specs = [TopicSpec(name, PARTITIONS, _FOREVER, scene.replication_factor) for name in self._outputs]
+        Topics(scene.settings).create(specs)
+        self._servers = scene.kafka.bootstrap_servers
+        """What the application is told of."""
         self._lives: list[Application] = []
         self._machine = "machine-1"
         self._shared = False
@@ -215,7 +246,9 @@ class Run:
 
     @classmethod
     @contextmanager
-    def on(cls, scene: Scene, outcome: Outcome, chance: random.Random, cache_max_bytes: int = 0) -> Iterator[Run]:
+    def on(
+        cls: type[AnyRun], scene: Scene, outcome: Outcome, chance: random.Random, cache_max_bytes: int = 0
+    ) -> Iterator[AnyRun]:
         """A run whose processes are gone in the end, and its files too if all went well."""
         run = cls(scene, outcome, chance, cache_max_bytes)
         try:
@@ -398,6 +431,8 @@ class Run:
 
         It does so when it is up again and looks for the partitions before they have a leader.
         """
+        if isinstance(self._scene.kafka, KafkaCluster):
+            return False  # others lead the partitions meanwhile
         lines = self._scene.kafka.log_file.read_text(errors="replace").splitlines()
         return any(_SKIPPED in line and self._id in line for line in lines)
 
@@ -407,23 +442,24 @@ class Run:
         batch: int = 0,
         sign: int = signal.SIGKILL,
         transaction_ms: int = _LONG_MS,
-        pause_seconds: float = _PAUSE_SECONDS,
+        pause_seconds: float | None = None,
     ) -> Application:
         assert len(self._lives) < _MOST_STARTS, f"the application ends again and again: see {self._log(-1)}"
         self._outcome.starts += 1
         settings = Settings(
             self._id,
-            self._scene.kafka.bootstrap_servers,
+            self._servers,
             str(self._directory / self._machine),
             self._scene.source,
             self._scene.records_a_batch,
             self._cache_max_bytes,
             transaction_ms,
+            self._scene.replication_factor,
             phase,
             batch,
             sign,
             self._chance.random() < 0.5 if self._waits_for_spark is None else self._waits_for_spark,
-            pause_seconds,
+            self._pause_seconds if pause_seconds is None else pause_seconds,
         )
         self._lives.append(Application(settings, self._directory / f"life-{self._outcome.starts}.log"))
         return self._lives[-1]

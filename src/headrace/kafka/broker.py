@@ -150,21 +150,31 @@ def _signal_orphan(home: Home, sign: signal.Signals) -> None:
 # --- data --------------------------------------------------------------------------------------------------------
 
 
-def prepare_data(home: Home, java: Path, jars: list[Path]) -> None:
-    """Formats the data directory if there is none; EnvironmentFailed if what is there cannot be used."""
+def prepare_data(
+    home: Home,
+    java: Path,
+    jars: list[Path],
+    settings: Mapping[str, object] | None = None,
+    cluster_id: str | None = None,
+) -> None:
+    """Formats the data directory if there is none; EnvironmentFailed if what is there cannot be used.
+
+    A broker of a larger cluster has its own id among its `settings`, and the `cluster_id` of the others.
+    """
+    settings = settings or {}
     if home.data.exists():
-        _check_data(home.data)
+        _check_data(home.data, settings.get("node.id", NODE_ID))
         return
     # Formatted beside its place and renamed when complete: a data directory that exists is whole.
     draft = home.directory / "data.new"
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     properties = home.directory / "format.properties"
-    properties.write_text(java_properties(server_settings(draft, 0, free_port())))
+    properties.write_text(java_properties({**server_settings(draft, 0, free_port()), **settings}))
     home.logging.write_text(java_properties(_log_settings(home)))
     command = [str(java), "-Xmx128m", "-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={home.logging}"]
     command += ["-cp", _class_path(jars), "kafka.tools.StorageTool", "format"]
-    command += ["--cluster-id", _new_cluster_id(), "--config", str(properties)]
+    command += ["--cluster-id", cluster_id or new_cluster_id(), "--config", str(properties)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=home.directory)
     properties.unlink()
     if done.returncode != 0:
@@ -184,9 +194,9 @@ def check_disk(home: Home) -> None:
         )
 
 
-def _check_data(data: Path) -> None:
+def _check_data(data: Path, node_id: object) -> None:
     meta = _facts(data)
-    if meta.get("node.id") != str(NODE_ID) or "cluster.id" not in meta:
+    if meta.get("node.id") != str(node_id) or "cluster.id" not in meta:
         raise EnvironmentFailed(
             f"{data} holds something that is not the data of an embedded Kafka. "
             "Choose another place with --state-dir, or remove that directory."
@@ -202,7 +212,8 @@ def _facts(data: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
 
 
-def _new_cluster_id() -> str:
+def new_cluster_id() -> str:
+    """An id for a cluster that does not exist yet."""
     while True:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not cluster_id.startswith("-"):
