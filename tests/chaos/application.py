@@ -2,7 +2,7 @@
 
 SETTINGS is JSON, the fields of `Settings`. It prints a line when it has Spark, when it has started, when a batch
 begins and ends and when it has to begin again after an error, each with the time. SIGUSR1 has it write to its log what
-its threads do.
+its threads do, SIGUSR2 make no more pauses.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ def main() -> None:
     faulthandler.register(signal.SIGUSR1)
     threading.Thread(target=_end_with_the_test, daemon=True).start()
     settings = msgspec.json.decode(sys.argv[1], type=Settings)
-    Doom(
+    doom = Doom(
         settings.phase,
         settings.first_batch,
         settings.sign,
         waits_for_spark=settings.waits_for_spark,
         pause_seconds=settings.pause_seconds,
     )
+    signal.signal(signal.SIGUSR2, lambda *_: doom.hurry())
     config = StreamsConfig(
         application_id=settings.application_id,
         bootstrap_servers=settings.servers,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+import signal
 import time
 
 from tests.chaos.cluster import BROKERS, KafkaCluster
-from tests.chaos.network import CUT, DELAYED, DIRECTIONS, HALF_CLOSED, SILENT, TROUBLES, Trouble
+from tests.chaos.network import CUT, DELAYED, DIRECTIONS, SILENT, TROUBLES, Trouble
 from tests.chaos.processes import Application
 from tests.chaos.rounds import UNDISTURBED, Outcome, Run, Scene, play_with
 
@@ -22,13 +23,12 @@ ANSWER_LOST = "answer-lost"
 ANSWERS_LOST = "answers-lost"
 """The same, until the application gives up: whether its batch is committed is known to its next producer."""
 CLUSTER_KINDS = (*TAKEN_AWAY, *BAD_NETWORK, ANSWER_LOST, ANSWERS_LOST)
-EVERY_BROKER = "every-broker"
 EVERY_TROUBLE = "every-trouble"
 """One application that meets everything in turn."""
-ALL_CLUSTER_KINDS = (*CLUSTER_KINDS, EVERY_BROKER, EVERY_TROUBLE)
+ALL_CLUSTER_KINDS = (*CLUSTER_KINDS, EVERY_TROUBLE)
 
 _PAUSE_SECONDS = 0.3
-"""How long each phase of a batch takes at least: orders have to be left when the brokers are whole again."""
+"""How long each phase of a batch takes at least until all has happened that is to happen: orders have to be left."""
 _SOON_SECONDS = 3.0
 _LONG_SECONDS = 10.0
 _LONGEST_DELAY = 1.0
@@ -50,14 +50,14 @@ def _strike(run: ClusterRun, kind: str, batch: int, chance: random.Random) -> No
         run.disturb(BAD_NETWORK[kind], direction, brokers, batch, until_given_up=is_long)
     elif kind in (ANSWER_LOST, ANSWERS_LOST):
         run.lose_answers(batch, until_given_up=kind == ANSWERS_LOST)
-    elif kind == EVERY_BROKER:
-        ways = chance.sample(TAKEN_AWAY, len(TAKEN_AWAY))
-        for number, (how, broker) in enumerate(zip(ways, chance.sample(range(BROKERS), BROKERS), strict=True)):
-            run.take_away(how, broker, 1 + number, until_taken_over=how == STOPPED)
     elif kind == EVERY_TROUBLE:
-        for trouble in chance.sample((DELAYED, CUT, SILENT, HALF_CLOSED), 4):
-            run.disturb(trouble, chance.choice(DIRECTIONS), _some_brokers(chance), 1, until_given_up=False)
+        restarted, stopped, killed = chance.sample(range(BROKERS), BROKERS)
         run.lose_answers(1, until_given_up=False)
+        run.take_away(RESTARTED, restarted, 1, until_taken_over=False)
+        for trouble in chance.sample(TROUBLES, len(TROUBLES)):
+            run.disturb(trouble, chance.choice(DIRECTIONS), _some_brokers(chance), 1, most_seconds=1.0)
+        run.take_away(STOPPED, stopped, 1, until_taken_over=True)
+        run.take_away(KILLED, killed, 1, until_taken_over=False)
         run.lose_answers(1, until_given_up=True)
     else:
         assert kind == UNDISTURBED, f"There is no kind of round {kind!r}; there are {', '.join(ALL_CLUSTER_KINDS)}"
@@ -81,6 +81,7 @@ class ClusterRun(Run):
     def take_away(self, how: str, broker: int, batch: int, *, until_taken_over: bool) -> None:
         """Has the application do without a broker, from some moment of a batch on, and gives the broker back."""
         cluster = self._cluster
+        cluster.await_whole()
         done = self._await_moment(self._current(), batch)
         began = time.monotonic()
         if how == STOPPED:
@@ -100,11 +101,19 @@ class ClusterRun(Run):
             else:
                 cluster.start(broker)
         seconds = time.monotonic() - began
-        cluster.await_whole()
         when = "until the others led all it had led" if until_taken_over else "not waiting for the others"
         self._note(f"{_DONE[how]} broker {broker + 1} of {BROKERS} for {seconds:.1f} s, {when}", done)
 
-    def disturb(self, kind: str, direction: str, brokers: list[int], batch: int, *, until_given_up: bool) -> None:
+    def disturb(
+        self,
+        kind: str,
+        direction: str,
+        brokers: list[int],
+        batch: int,
+        *,
+        until_given_up: bool = False,
+        most_seconds: float = _LONG_SECONDS,
+    ) -> None:
         """Makes the network bad at some moment of a batch: for some seconds, or until the application gives up."""
         chance, network = self._chance, self._cluster.network
         trouble = Trouble(kind, direction, chance.uniform(0.05, _LONGEST_DELAY), chance.random() < 0.5)
@@ -116,7 +125,7 @@ class ClusterRun(Run):
             if until_given_up:
                 life.await_event("interrupted", after=began)
             else:
-                time.sleep(chance.uniform(0, _LONG_SECONDS))
+                time.sleep(chance.uniform(0, most_seconds))
         finally:
             network.heal()
         seconds = time.monotonic() - began
@@ -142,7 +151,10 @@ class ClusterRun(Run):
 
     def finish(self) -> None:
         """Has the application do what is left; that it ends meanwhile is wrong, as nothing has happened to it."""
+        if self._lives and self._lives[-1].is_running:
+            self._lives[-1].signal(signal.SIGUSR2)
         super().finish()
+        self._cluster.await_whole()
         for life in self._lives[:-1]:
             self._outcome.problems.append(f"the application ended by itself with {life.exit_code}: see {life.log}")
 

@@ -81,6 +81,10 @@ class Doom:
         """Has it strike the next time that the process comes to a phase of a commit."""
         self._phase, self._first_batch = phase, FIRST_BATCH
 
+    def hurry(self) -> None:
+        """Makes no more pauses; workers still do."""
+        self.pause_seconds = 0.0
+
     def strike_at(self, phase: str) -> None:
         """Strikes if this is the phase."""
         if phase == self._phase and self._batch >= self._first_batch:
