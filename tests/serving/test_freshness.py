@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from functools import partial
 from queue import SimpleQueue
+from typing import Any
 
 import httpx
 
@@ -94,6 +96,44 @@ def test_max_staleness(counting: MakeStage, http: httpx.Client) -> None:
     assert response.status_code == 503
     assert response.json()["partitions"][0]["reason"] == "too-stale"
     assert http.get(url).json()["staleness_ms"] >= 3_600_000
+
+
+class Late:
+    """A consumer that keeps what it has read for later, as a process does that is stopped for a while."""
+
+    def __init__(self, consumer: Any) -> None:
+        self._consumer = consumer
+        self.kept: list[Any] = []
+        self.given = 0
+        """How much of it may be given."""
+
+    def consume(self, count: int, timeout: float) -> list[Any]:
+        self.kept += self._consumer.consume(count, timeout)
+        given, self.kept, self.given = self.kept[: self.given], self.kept[self.given :], 0
+        return given
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+
+def test_an_end_that_is_read_late_makes_nothing_fresh(counting: MakeStage, http: httpx.Client) -> None:
+    stage = counting(partitions=1)
+    feed(stage)
+    (running,) = stage.start_all(1)
+    follower = running.instance._follower
+    late = follower._consumer = Late(follower._consumer)
+    stage.write("n", 0, [(b"early", VALUE, 1)])
+    wait_until(lambda: any(message.error() is not None for message in late.kept), "the end behind the first record")
+    known = len(late.kept)
+    stage.write("n", 0, [(b"key1", VALUE, 1)])
+    committed = time.monotonic()
+    wait_until(lambda: len(late.kept) > known, "the second record")
+    late.given = known
+    wait_until(lambda: http.get(f"{running.url}/v1/stores/n/keys/early").status_code == 200, "the first record")
+    asked = time.monotonic()
+    answer = http.get(f"{running.url}/v1/stores/n/keys/key1").json()
+    assert answer["value"] == 2
+    assert asked - answer["staleness_ms"] / 1000 <= committed
 
 
 def test_those_who_wait_do_not_keep_others_waiting(counting: MakeStage, http: httpx.Client) -> None:

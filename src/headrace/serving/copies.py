@@ -125,6 +125,8 @@ class PartitionCopy:
         """The latest moment whose content the copy has for certain, by the same clock."""
         self.left_at = clock()
         """Since when nobody follows it."""
+        self._looked: tuple[int, float] | None = None
+        """The end of the topic and the moment when Kafka was asked for it, by the same clock."""
         self._stores = stores
         self._name = str(self.id)
         self._spec = of_bytes(store.spec)
@@ -158,14 +160,34 @@ class PartitionCopy:
             self.went_back, self.ready = True, False
 
     def saw_end(self, end: int, at: float) -> None:
-        """Takes in that the topic ended at an offset at a moment."""
+        """Takes in that the topic ended at an offset at a moment; the copy may get there later."""
         with self._lock:
             self.end = end
-            # What was asked before it was followed tells nothing of what it has missed since.
-            if self.followed and at >= self.followed_at and self.position >= end and not self.went_back:
-                self.ready = self.is_whole = True
-                self.caught_up_at = max(at, self.caught_up_at or at)
-                self.complete_at = wall_clock() - int((clock() - at) * 1000)
+            self._looked = (end, at)
+            self._catch_up(end, at)
+
+    def read_to_end(self, end: int) -> None:
+        """Takes in that the reader came to the end: when Kafka told it so, it does not say, but since it follows."""
+        with self._lock:
+            self.end = end
+            self._catch_up(end, self.followed_at)
+
+    def moved_on(self) -> None:
+        """Takes in that it has moved on, perhaps to the end that was last seen."""
+        with self._lock:
+            if self._looked is not None:
+                self._catch_up(*self._looked)
+
+    def _catch_up(self, end: int, at: float) -> None:
+        """Notes that it has all that there was at a moment, if it has reached the end of that moment."""
+        if not self.followed or self.position < end or self.went_back:
+            return
+        # What was asked before it was followed tells nothing of what it has missed since.
+        if at >= self.followed_at:
+            self.ready = self.is_whole = True
+        if self.caught_up_at is None or at >= self.caught_up_at:
+            self.caught_up_at = at
+            self.complete_at = wall_clock() - int((clock() - at) * 1000)
 
     def may_lack_deletions(self, kept_ms: int) -> bool:
         """Whether deletions may have come and gone unseen, where Kafka keeps them for so long."""

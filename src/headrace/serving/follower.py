@@ -67,7 +67,6 @@ class Follower:
         self._wanted: dict[Place, PartitionCopy] = {}
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._drained_at = clock()
         self._on_failure = on_failure
         self._thread = threading.Thread(target=self._run, name="headrace-follower", daemon=True)
         self.moved = threading.Condition()
@@ -126,16 +125,13 @@ class Follower:
 
     def _take(self, messages: list[Any]) -> None:
         parts = self._by_partition(messages)
-        # The end was seen after the client had nothing more to give; when exactly, it does not tell.
-        at = self._drained_at
-        if len(messages) < _RECORDS_AT_ONCE:
-            self._drained_at = clock()
         found = {part.copy.id: (part.records, part.position) for part in parts if part.has_moved}
         if found:
             self._copies.take(found)
         for part in parts:
             if part.end is not None:
-                part.copy.saw_end(part.end, max(at, part.copy.followed_at))
+                part.copy.read_to_end(part.end)
+            part.copy.moved_on()
         if parts:
             with self.moved:
                 self.moved.notify_all()
