@@ -12,6 +12,8 @@ import msgspec
 import pytest
 
 from headrace.client import Client, ClientError
+from headrace.serving.copies import PartitionId
+from headrace.serving.instance import Instance
 from headrace.serving.membership import Member, View
 from headrace.serving.peers import APPLICATION_HEADER, QUERY_PATH
 from headrace.serving.queries import Answer, Query, Row
@@ -222,6 +224,28 @@ def test_a_half_restored_copy_does_not_say_that_a_key_is_absent(counting: MakeSt
         assert response.status_code == 503
         assert response.json()["partitions"][0]["reason"] == "restoring"
     assert http.get(url, params={"allow_stale": True}).json()["complete"] is False
+
+
+def test_a_copy_that_is_removed_while_it_is_asked_does_not_say_that_a_key_is_absent(
+    counting: MakeStage, http: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = counting(partitions=1)
+    feed(stage)
+    (running,) = stage.start_all(1)
+    snapshot = Instance.snapshot
+
+    def remove_and_read(instance: Instance) -> Any:
+        instance._copies.forget(PartitionId("n", 0))
+        return snapshot(instance)
+
+    running.instance._over.set()
+    running.instance._changed.set()
+    running.instance._watcher.join()
+    running.instance._follower.close()
+    monkeypatch.setattr(Instance, "snapshot", remove_and_read)
+    response = http.get(f"{running.url}/v1/stores/n/keys/key4", params={"allow_stale": True})
+    assert response.status_code == 503
+    assert response.json()["partitions"][0]["reason"] == "not-here"
 
 
 def test_a_peer_that_says_nothing_costs_the_timeout_at_most(counting: MakeStage, http: httpx.Client) -> None:

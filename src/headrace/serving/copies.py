@@ -118,6 +118,8 @@ class PartitionCopy:
         """Whether the topic went back behind what the copy has of it: it is another one, and the copy is of no use."""
         self._lock = threading.Lock()
         """For what the follower and the watcher of an instance both set: whether it is followed, and up to date."""
+        self.is_gone = False
+        """Whether its content was removed: what is read then is not what it had."""
         self.followed = False
         self.followed_at = 0.0
         """Since when it is followed, by the clock of `headrace.clock`."""
@@ -205,7 +207,7 @@ class PartitionCopy:
         return _STATE.pack(position, self.is_whole, self.complete_at)
 
     def store_in(self, snapshot: Any) -> Any:
-        """The store as a snapshot has it; its keys and values are bytes."""
+        """The store as a snapshot has it, unless the copy `is_gone` by then; its keys and values are bytes."""
         return open_store(self._spec, OverlayStore(self._stores.reader(snapshot, self._name)), StoreEnvironment())
 
 
@@ -275,7 +277,9 @@ class Copies:
     def forget(self, found: PartitionId) -> None:
         """Removes a copy that nobody follows."""
         with self._lock, self._stores.environment.begin(write=True) as transaction:
-            self._copies.pop(found, None)
+            copy = self._copies.pop(found, None)
+            if copy is not None:
+                copy.is_gone = True
             self._noted.pop(found, None)
             self._erase(transaction, str(found))
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
-from headrace.clock import clock
 from headrace.kafka.access import is_refused, on_topics, refused
 from headrace.kafka.clients import ClientSettings
 from headrace.record import NO_HEADERS

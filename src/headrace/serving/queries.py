@@ -138,6 +138,9 @@ def answer_locally(instance: Instance, query: Query) -> Answer:
     try:
         with instance.snapshot() as snapshot:
             for copy, position, staleness, is_whole in fit:
+                if copy.is_gone:
+                    answer.refused[copy.id.partition] = _NOT_HERE
+                    continue
                 part = _read(instance, copy, copy.store_in(snapshot), query, is_whole)
                 if part is None:
                     answer.refused[copy.id.partition] = _restoring(copy)
