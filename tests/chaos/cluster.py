@@ -67,6 +67,17 @@ class KafkaCluster:
         """The brokers for clients that reach them through the network, and only through it."""
         return _addresses(self.network.ports)
 
+    def servers(self, brokers: Iterable[int]) -> str:
+        """Some of the brokers themselves."""
+        return _addresses(self._nodes[broker].port for broker in brokers)
+
+    def leader_of(self, topic: str) -> int:
+        """The broker that leads the first partition of a topic."""
+        found = self._nodes[0].describe()
+        assert found is not None
+        leader: int = found.topics[topic].partitions[0].leader
+        return leader - 1
+
     @property
     def log_files(self) -> list[Path]:
         """The brokers' logs."""

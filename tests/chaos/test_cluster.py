@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.chaos.cluster import KafkaCluster
+from headrace.kafka.clients import ClientSettings
+from headrace.kafka.home import HOST
+from headrace.kafka.internal_topics import commits_topic
+from headrace.kafka.topics import Topics, TopicSpec
+from headrace.spark.commit import TransactionalCommitter
+from headrace.spark.commit_record import CommitRecord
+from headrace.spark.fingerprint import Fingerprint
+from headrace.spark.results import Outputs
+from tests.chaos.cluster import BROKERS, KafkaCluster
 from tests.chaos.cluster_rounds import EVERY_TROUBLE, play_on_cluster
+from tests.chaos.network import DELAYED, TO_BROKER, Trouble
 from tests.chaos.rounds import Scene
 
 ORDERS = 2_800
@@ -26,3 +36,35 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 def test_is_exact_whatever_becomes_of_brokers_and_network(scene: Scene) -> None:
     outcome = play_on_cluster(scene, f"{EVERY_TROUBLE}-{random.SystemRandom().randrange(1_000_000)}")
     assert not outcome.problems, outcome
+
+
+def test_a_leader_that_does_not_know_yet_that_it_was_replaced_is_not_believed(scene: Scene) -> None:
+    """It stood still meanwhile: what it takes for the last commit is not, and its batches would run again."""
+    cluster, name = scene.kafka, "replaced"
+    assert isinstance(cluster, KafkaCluster)
+    cluster.await_whole()
+    topic = commits_topic(name)
+    Topics(scene.settings).create([TopicSpec(topic, 1, replication_factor=BROKERS)])
+    TransactionalCommitter(scene.settings, name).commit(Outputs(), _record(1), {})
+    replaced = cluster.leader_of(topic)
+    cluster.stop(replaced)
+    try:
+        cluster.await_without(replaced)
+        others = ClientSettings(cluster.servers(broker for broker in range(BROKERS) if broker != replaced))
+        committer = TransactionalCommitter(others, name)
+        committer.commit(Outputs(), _record(2), {})
+        # Who asks all of them may happen to ask this one first.
+        committer._settings = ClientSettings(f"{HOST}:{cluster.network.ports[replaced]}")
+        cluster.network.disturb(Trouble(DELAYED, TO_BROKER), [replaced])
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(committer.last)
+            cluster.network.await_hit()
+            cluster.go_on(replaced)
+            assert asked.result() == _record(2)
+    finally:
+        cluster.network.heal()
+        cluster.go_on(replaced)
+
+
+def _record(batch: int) -> CommitRecord:
+    return CommitRecord(batch, f"token-{batch}", {}, {}, {}, {}, Fingerprint({}, {}, {}))

@@ -29,7 +29,7 @@ from headrace import (
     TimeWindows,
     Topology,
 )
-from headrace.errors import EnvironmentFailed, FencedError
+from headrace.errors import EnvironmentFailed, FencedError, KafkaAway
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.embedded import EmbeddedKafka
 from headrace.kafka.internal_topics import commits_topic
@@ -392,6 +392,31 @@ def test_a_process_that_starts_while_another_begins_goes_on_with_what_it_finds(
     application.run(3)
     assert not looks
     assert application.counts() == up_to(8)
+
+
+def test_a_commit_before_its_own_is_not_that_of_another_process(
+    application: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that stood still while it was replaced tells of it, for a moment, when it goes on."""
+    commit, failures, earlier = TransactionalCommitter.commit, [KafkaAway("Kafka does not answer")], [record(0)]
+
+    def commit_or_fail(*arguments: Any) -> None:
+        if failures:
+            raise failures.pop()
+        commit(*arguments)
+
+    def look(*arguments: Any, **options: Any) -> CommitRecord | None:
+        return earlier.pop() if earlier else last_commit(*arguments, **options)
+
+    with application.started() as streams:
+        application.send(["k"])
+        streams.process_all_available()
+        monkeypatch.setattr(TransactionalCommitter, "commit", commit_or_fail)
+        monkeypatch.setattr("headrace.spark.engine.last_commit", look)
+        application.send(["k"])
+        streams.process_all_available()
+    assert not failures and not earlier
+    assert application.counts() == up_to(2)
 
 
 def test_the_last_commit_of_a_process_that_never_pauses_is_found(application: Counting) -> None:

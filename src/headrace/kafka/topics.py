@@ -161,6 +161,11 @@ class Topics:
         wanted = found if names is None else [name for name in names if name in found]
         return {name: len(found[name].partitions) for name in wanted if found[name].error is None}
 
+    def is_replicated(self, name: str) -> bool:
+        """Whether another broker may come to lead a partition of the topic; False if there is no such topic."""
+        found = self._cluster().topics.get(name)
+        return found is not None and any(len(each.replicas) > 1 for each in found.partitions.values())
+
     def require(self, names: Iterable[str], purpose: str = READS) -> dict[str, int]:
         """The number of partitions by topic; UnknownTopicError names all that do not exist and how to make them.
 

@@ -126,8 +126,13 @@ class BatchLoop:
         return self._thread.is_alive()
 
     def may_have_made(self, commit: CommitRecord | None) -> bool:
-        """Whether the last commit, as Kafka has it, is one that it knows of; if not, it is another process's."""
-        return commit is None or commit.token in (self._committed.token, self._tried)
+        """Whether the last commit, as Kafka has it, is one that it knows of; if not, it is another process's.
+
+        One that came before its own was told by a broker that does not know yet that it was replaced.
+        """
+        if commit is None or commit.batch < self._committed.batch:
+            return True
+        return commit.token in (self._committed.token, self._tried)
 
     def process_all_available(self) -> None:
         """Waits until everything that is in the source topics now has been processed, and what comes of it.

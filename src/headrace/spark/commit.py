@@ -7,6 +7,7 @@ import logging
 import math
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
@@ -23,7 +24,7 @@ from headrace.kafka.clients import ClientSettings
 from headrace.kafka.internal_topics import commits_topic
 from headrace.kafka.topics import Topics
 from headrace.record import NO_HEADERS
-from headrace.spark.commit_record import KEY, CommitRecord, last_commit, taken_over
+from headrace.spark.commit_record import CLAIM, KEY, CommitRecord, last_commit, taken_over
 from headrace.spark.ranges import Row
 from headrace.spark.results import Outputs, Refused, produce_all
 
@@ -84,9 +85,17 @@ class TransactionalCommitter:
 
     def last(self) -> CommitRecord | None:
         """The last commit, now that no other process can make one any more; None where there is none."""
-        found = last_commit(self._settings, self._application_id)
+        found = last_commit(self._settings, self._application_id, claim=self._claim())
         self._last_token = "" if found is None else found.token
         return found
+
+    def _claim(self) -> bytes | None:
+        """Commits a record that only the leader of the topic can have; None where no other broker could lead it."""
+        if not Topics(self._settings, self._timeout).is_replicated(commits_topic(self._application_id)):
+            return None
+        claim = uuid.uuid4().hex.encode()
+        self._write(self._row(CLAIM, claim), {})
+        return claim
 
     def commit(
         self,
@@ -99,12 +108,22 @@ class TransactionalCommitter:
 
         `check` is called at the last moment, and raises where nothing is to be committed.
         """
+        self._write(chain(outputs, self._row(KEY, record.pack())), offsets, check)
+        self._last_token = record.token
+
+    def _write(
+        self,
+        rows: Iterable[tuple[str, list[Row]]],
+        offsets: Mapping[tuple[str, int], int],
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Writes rows and offsets in a transaction, or nothing of it."""
         producer = self._producer
         refused: list[Refused] = []
         self._began = time.monotonic()
         try:
             producer.begin_transaction()
-            refused = produce_all(producer, chain(outputs, self._last_row(record)))
+            refused = produce_all(producer, rows)
             positions = _positions(offsets)
             if positions:
                 group = self._consumer.consumer_group_metadata()
@@ -129,7 +148,6 @@ class TransactionalCommitter:
         except HeadraceError as refusal:
             self._abort(refusal)
             raise
-        self._last_token = record.token
 
     def close(self) -> None:
         """Lets go of the connections, and of what was not sent."""
@@ -179,10 +197,9 @@ class TransactionalCommitter:
             raise self._reason(error, []) from error
         return producer
 
-    def _last_row(self, record: CommitRecord) -> Iterator[tuple[str, list[Row]]]:
-        """The commit record as the last row that a batch writes."""
-        row = (0, int(time.time() * 1000), KEY, record.pack(), NO_HEADERS)
-        yield commits_topic(self._application_id), [row]
+    def _row(self, key: bytes, value: bytes) -> Iterator[tuple[str, list[Row]]]:
+        """A row for the topic of commits."""
+        yield commits_topic(self._application_id), [(0, int(time.time() * 1000), key, value, NO_HEADERS)]
 
     def _deliver(self, refused: list[Refused]) -> None:
         """Waits until every record is delivered, as long as something moves."""
@@ -286,7 +303,7 @@ class PlainCommitter(TransactionalCommitter):
             refused = produce_all(self._producer, outputs)
             self._deliver(refused)
             self._check_alone()
-            refused = produce_all(self._producer, self._last_row(record))
+            refused = produce_all(self._producer, self._row(KEY, record.pack()))
             self._deliver(refused)
             self._end = self._end + 1 if self._end is not None else None
             positions = _positions(offsets)
@@ -308,6 +325,9 @@ class PlainCommitter(TransactionalCommitter):
         if ("" if found is None else found.token) != self._last_token:
             raise taken_over(self._application_id)
         self._end = end
+
+    def _claim(self) -> bytes | None:
+        return None  # a batch may run again
 
     def _kind(self) -> dict[str, Any]:
         return {"enable.idempotence": True}

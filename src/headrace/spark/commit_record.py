@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -24,6 +24,8 @@ from headrace.spark.fingerprint import Fingerprint, differences
 
 KEY = b"commit"
 """The key of every commit record: compaction keeps the last one."""
+CLAIM = b"claim"
+"""The key of the record that a process writes before it looks for the last commit."""
 NOTHING = ""
 """The version of a task that has never run."""
 _COMPRESSED_FROM = 100_000
@@ -32,6 +34,7 @@ _FIRST_LOOK = 16
 """How many of the last offsets are read first; most commits take two, the record and the transaction's marker."""
 _SILENCE_SECONDS = 45.0
 """How long a broker that has just started may take to answer."""
+_PAUSE_SECONDS = 0.05
 
 
 class TaskState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -75,15 +78,39 @@ class CommitRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         return packed if len(packed) < _COMPRESSED_FROM else zlib.compress(packed, _COMPRESSION_LEVEL)
 
 
-def last_commit(settings: ClientSettings, application_id: str, patience: float = 0.0) -> CommitRecord | None:
+def last_commit(
+    settings: ClientSettings, application_id: str, patience: float = 0.0, claim: bytes | None = None
+) -> CommitRecord | None:
     """The last commit that any process has made, None where there is none. Asking disturbs no running application.
 
-    A commit that is under way is waited for, for so many seconds.
+    A commit that is under way is waited for, for so many seconds. A broker that stood still while another one took its
+    place does not know of that when it goes on, and answers with what was the last commit before. Who must not believe
+    it gives the value of a `claim` that was written before: an answer without it is not the last one.
     """
+    deadline = time.monotonic() + _SILENCE_SECONDS
+    while True:
+        found = _look_for_last(settings, application_id, patience)
+        if claim is None or found.claim == claim:
+            return found.commit
+        if time.monotonic() > deadline:
+            topic = commits_topic(application_id)
+            raise KafkaAway(f"Kafka at {settings.bootstrap_servers} does not show what was written to topic {topic}")
+        time.sleep(_PAUSE_SECONDS)
+
+
+class _Found(NamedTuple):
+    """What a look at the topic of commits has found."""
+
+    commit: CommitRecord | None
+    claim: bytes | None
+
+
+def _look_for_last(settings: ClientSettings, application_id: str, patience: float) -> _Found:
+    """The last commit and the last claim, as the broker has them that counts as the leader for those who ask first."""
     topic = commits_topic(application_id)
     topics = Topics(settings, _SILENCE_SECONDS)
     if topic not in topics.describe([topic]):
-        return None
+        return _Found(None, None)
     if patience:
         topics.await_committed({topic: 1}, patience)
     place = (topic, 0)
@@ -102,9 +129,10 @@ def last_commit(settings: ClientSettings, application_id: str, patience: float =
         look = _FIRST_LOOK
         while True:
             start = max(beginning, end - look)
-            found = _last_record(consumer, TopicPartition(topic, 0, start), end)
-            if found is not None or start == beginning:
-                return None if found is None else unpack_commit(found, topic)
+            found = _last_records(consumer, TopicPartition(topic, 0, start), end)
+            commit = found.get(KEY)
+            if commit is not None or start == beginning:
+                return _Found(None if commit is None else unpack_commit(commit, topic), found.get(CLAIM))
             look *= 16
     except KafkaException as error:
         if is_away(error):
@@ -116,13 +144,13 @@ def last_commit(settings: ClientSettings, application_id: str, patience: float =
         consumer.close()
 
 
-def _last_record(consumer: Consumer, start: TopicPartition, end: int) -> bytes | None:
-    """The value of the last committed commit record between two offsets; open transactions are not waited for.
+def _last_records(consumer: Consumer, start: TopicPartition, end: int) -> dict[bytes, bytes]:
+    """The last committed value of each key between two offsets; open transactions are not waited for.
 
     While another process commits there is always more to read: what comes after the end is not asked for.
     """
     consumer.assign([start])
-    found: bytes | None = None
+    found: dict[bytes, bytes] = {}
     deadline = time.monotonic() + _SILENCE_SECONDS
     while time.monotonic() < deadline:
         message = consumer.poll(1.0)
@@ -130,8 +158,8 @@ def _last_record(consumer: Consumer, start: TopicPartition, end: int) -> bytes |
             continue
         error = message.error()
         if error is None:
-            if message.key() == KEY and message.value() is not None:
-                found = message.value()
+            if message.key() is not None and message.value() is not None:
+                found[message.key()] = message.value()
             if int(message.offset() or 0) >= end - 1:
                 return found
         elif error.code() == KafkaError._PARTITION_EOF:
