@@ -28,6 +28,7 @@ from headrace import (
     TimeWindows,
     Topology,
 )
+from headrace.cli.dead_letters import read_dead_letters
 from headrace.cli.reset import reset
 from headrace.cli.terminal import Terminal
 from headrace.errors import EnvironmentFailed
@@ -318,6 +319,22 @@ def test_old_records_need_settings_to_be_altered(kafka: GuardedKafka, spark: Spa
     assert producer.flush(PATIENCE) == 0
     message = failure_of(shop.application())
     assert f"does not allow user {USER} AlterConfigs on topic old-hourly-changelog" in message
+
+
+def test_dead_letters_are_read_without_a_group(kafka: GuardedKafka) -> None:
+    Topics(kafka.settings(ADMIN)).create([TopicSpec("letters", 1)])
+    producer = Producer(kafka.settings(ADMIN).producer(enable_idempotence=True))
+    producer.produce("letters", "bad")
+    assert producer.flush(PATIENCE) == 0
+    read, describe = Acl("topic", "letters", "Read"), Acl("topic", "letters", "Describe")
+    kafka.allow([read, describe])
+    assert [letter.value for letter in read_dead_letters(kafka.settings(USER), "letters", 10)] == [b"bad"]
+    kafka.withdraw(read)
+    with pytest.raises(EnvironmentFailed, match=f"does not allow user {USER} Read on topic letters"):
+        read_dead_letters(kafka.settings(USER), "letters", 10)
+    kafka.withdraw(describe)
+    with pytest.raises(EnvironmentFailed, match=f"does not allow user {USER} Read on topic letters"):
+        read_dead_letters(kafka.settings(USER), "letters", 10)
 
 
 def test_a_reset_needs_to_delete_the_groups(kafka: GuardedKafka, tmp_path: Path) -> None:

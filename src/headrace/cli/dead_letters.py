@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from headrace.errors import EnvironmentFailed, UnknownTopicError
+from headrace.kafka.access import is_refused, on_topics, refused
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.topics import Topics
 from headrace.task.handlers import (
@@ -73,16 +74,20 @@ def read_dead_letters(settings: ClientSettings, topic: str, limit: int) -> list[
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
     topics = Topics(settings)
-    if topic not in topics.describe([topic]):
+    counts = topics.describe([topic])
+    if topic not in counts:
+        topics.check_access(on_topics("Read", [topic]))
         raise UnknownTopicError(f"Kafka at {settings.bootstrap_servers} has no topic {topic}.")
+    places = [(topic, number) for number in range(counts[topic])]
+    beginnings, ends = topics.beginnings(places), topics.ends(places)
     # Each transaction's end takes an offset too: twice as many offsets hold the last letters.
     starts = [
-        TopicPartition(topic, each.partition, max(each.beginning, each.end - 2 * limit - 1))
-        for each in topics.lag("headrace-dlq", [topic])
-        if each.end > each.beginning
+        TopicPartition(*place, max(beginnings[place], ends[place] - 2 * limit - 1))
+        for place in places
+        if ends[place] > beginnings[place]
     ]
     ours = {
-        "group.id": "headrace-dlq",
+        "group.id": "headrace-dlq",  # asked for by the client, never used: partitions are assigned by hand
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "isolation.level": "read_committed",
@@ -101,6 +106,8 @@ def read_dead_letters(settings: ClientSettings, topic: str, limit: int) -> list[
                 letters.append(_letter(message))
             elif error.code() == KafkaError._PARTITION_EOF:
                 unread.discard(message.partition())
+            elif message.topic() is not None and is_refused(error):
+                raise refused(settings, on_topics("Read", [topic]))
             elif error.fatal():
                 raise EnvironmentFailed(f"{topic} cannot be read: {error.str()}")
     finally:
