@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,11 @@ from headrace import (
 from headrace.cli.dead_letters import read_dead_letters
 from headrace.cli.reset import reset
 from headrace.cli.terminal import Terminal
-from headrace.errors import EnvironmentFailed
+from headrace.errors import EnvironmentFailed, UnknownTopicError
 from headrace.kafka.topics import Topics, TopicSpec
 from headrace.serving.config import ServingConfig
 from headrace.serving.membership import instances_group
+from headrace.spark.commit import TransactionalCommitter
 from tests.spark.guarded_kafka import (
     ADMIN,
     STRANGER,
@@ -319,6 +321,21 @@ def test_old_records_need_settings_to_be_altered(kafka: GuardedKafka, spark: Spa
     assert producer.flush(PATIENCE) == 0
     message = failure_of(shop.application())
     assert f"does not allow user {USER} AlterConfigs on topic old-hourly-changelog" in message
+
+
+def test_a_missing_output_topic_is_noticed_when_it_is_first_written_to(
+    kafka: GuardedKafka, spark: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impatient = partial(TransactionalCommitter, timeout=3.0)
+    monkeypatch.setattr("headrace.spark.engine.TransactionalCommitter", impatient)
+    shop = Shop(kafka, tmp_path, "nowhere")
+    shop.allow()
+    Topics(kafka.settings(ADMIN)).delete([shop.topic("invoices")])
+    shop.introduce(a="Ann")
+    shop.place(("1", "a"))
+    told = "has no topic nowhere.invoices, which the topology writes to"
+    with pytest.raises(UnknownTopicError, match=told), shop.application() as application:
+        application.wait(PATIENCE)
 
 
 def test_dead_letters_are_read_without_a_group(kafka: GuardedKafka) -> None:

@@ -22,7 +22,7 @@ from headrace.kafka.access import CLUSTER, GROUP, TRANSACTIONAL_ID, Grant, is_re
 from headrace.kafka.access import refused as not_allowed
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.internal_topics import commits_topic
-from headrace.kafka.topics import Topics
+from headrace.kafka.topics import WRITES, Topics
 from headrace.record import NO_HEADERS
 from headrace.spark.commit_record import CLAIM, KEY, CommitRecord, last_commit, taken_over
 from headrace.spark.ranges import Row
@@ -129,7 +129,7 @@ class TransactionalCommitter:
                 group = self._consumer.consumer_group_metadata()
                 send = partial(producer.send_offsets_to_transaction, positions, group, self._timeout)
                 _bounded(producer, send, self._timeout)
-            self._deliver(refused)
+            self._deliver(refused, outputs.topics)
             check()
             _bounded(producer, lambda: producer.commit_transaction(self._timeout), self._timeout)
         except _FAILED as error:
@@ -201,13 +201,17 @@ class TransactionalCommitter:
         """A row for the topic of commits."""
         yield commits_topic(self._application_id), [(0, int(time.time() * 1000), key, value, NO_HEADERS)]
 
-    def _deliver(self, refused: list[Refused]) -> None:
-        """Waits until every record is delivered, as long as something moves."""
+    def _deliver(self, refused: list[Refused], topics: Iterable[str] = ()) -> None:
+        """Waits until every record is delivered, as long as something moves.
+
+        librdkafka hopes longer for a topic that does not exist. If Kafka answers that it is not there, it is not away.
+        """
         left, moved = len(self._producer), time.monotonic()
         while not refused and (now_left := self._producer.flush(1.0)):
             if now_left < left:
                 left, moved = now_left, time.monotonic()
             elif time.monotonic() - moved > self._timeout:
+                Topics(self._settings, self._timeout).require(topics, WRITES)
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         if refused:
             raise KafkaException(refused[0].error)
@@ -301,7 +305,7 @@ class PlainCommitter(TransactionalCommitter):
             # Before anything is written too: a changelog must not end with what a process wrote that was replaced.
             self._check_alone()
             refused = produce_all(self._producer, outputs)
-            self._deliver(refused)
+            self._deliver(refused, outputs.topics)
             self._check_alone()
             refused = produce_all(self._producer, self._row(KEY, record.pack()))
             self._deliver(refused)

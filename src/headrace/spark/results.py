@@ -24,6 +24,11 @@ class Outputs:
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def topics(self) -> set[str]:
+        """Where the records go."""
+        return {parcel.topic for parcel in self._parcels}
+
     def __iter__(self) -> Iterator[tuple[str, list[Row]]]:
         """Topics with rows: partition, timestamp, key, value, headers."""
         return ((parcel.topic, parcel.open()) for parcel in self._parcels)
