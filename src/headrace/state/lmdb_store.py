@@ -115,8 +115,8 @@ class LmdbStores:
             lock=True,
             mode=PRIVATE_FILE,
         )
-        self._facts = self.environment.open_db(FACTS)
-        self._odd = self.environment.open_db(ODD)
+        self._facts = self._open(FACTS)
+        self._odd = self._open(ODD)
         self._databases: dict[str, Any] = {}
 
     def reader(self, transaction: Any, store: str) -> LmdbReader:
@@ -128,8 +128,14 @@ class LmdbStores:
         """Where the store's entries are."""
         found = self._databases.get(store)
         if found is None:
-            found = self._databases[store] = self.environment.open_db(b"store:" + store.encode())
+            found = self._databases[store] = self._open(b"store:" + store.encode())
         return found
+
+    def _open(self, name: bytes) -> Any:
+        # Without a transaction, open_db begins one of its own, and keeps the GIL while it waits for who writes at the
+        # moment: another thread, which would need the GIL to end its transaction.
+        with self.environment.begin(write=True) as transaction:
+            return self.environment.open_db(name, transaction)
 
     def apply(self, transaction: Any, changes: Changes) -> None:
         """Writes the changes."""

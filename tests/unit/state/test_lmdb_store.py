@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -70,6 +73,25 @@ def test_a_store_is_erased_with_all_its_keys_and_no_other(stores: LmdbStores) ->
         stores.erase(transaction, "one")
         assert list(stores.reader(transaction, "one").range(None, None)) == []
         assert list(stores.reader(transaction, "other").range(None, None)) == [(b"", b"y"), (b"k", b"z"), (LONG, b"x")]
+
+
+_OPEN_BESIDE_A_WRITER = """
+import sys, threading
+from headrace.state.lmdb_store import LmdbStores
+
+stores = LmdbStores(sys.argv[1], 1 << 26)
+opening = threading.Thread(target=stores.database, args=("new",), daemon=True)
+with stores.environment.begin(write=True):
+    opening.start()
+    opening.join(1)
+    assert opening.is_alive(), "it did not wait for the writer"
+opening.join()
+"""
+
+
+def test_a_store_that_is_opened_waits_for_a_writer_of_another_thread(tmp_path: Path) -> None:
+    """Where it keeps the GIL meanwhile, the writer can never end. In a process of its own, which can be ended."""
+    subprocess.run([sys.executable, "-c", _OPEN_BESIDE_A_WRITER, str(tmp_path)], check=True, timeout=60)
 
 
 def changes(entries: dict[bytes, bytes] | dict[bytes, None]) -> StoreChanges:
