@@ -40,7 +40,8 @@ _PAUSE_SECONDS = 0.2
 _SILENCE_SECONDS = 30.0
 """How long a stream of changes may say nothing at all: instances say every ten seconds that they are there."""
 
-
+_NO_ANSWER = (httpx.TransportError, OSError)
+"""The latter where a connection is lost in the moment in which it is made: httpx passes that on as it is."""
 _ENDINGS = {"gap": 410, "behind": 503}
 """Events that end a stream of changes: some were deleted before they were sent, or were not read fast enough."""
 
@@ -284,7 +285,7 @@ class Client:
             try:
                 left = deadline - time.monotonic()
                 return connection.read(request, self._http.request(**connection.arguments(request, left)))
-            except (httpx.TransportError, ClientError) as error:
+            except (*_NO_ANSWER, ClientError) as error:
                 told = _telling(told, error)
                 time.sleep(connection.pause_before_retry(told, deadline))
 
@@ -299,7 +300,7 @@ class Client:
                     for data in response.iter_bytes():
                         yield from subscription.take(data)
                 subscription.ended()
-            except (httpx.TransportError, ClientError) as error:
+            except (*_NO_ANSWER, ClientError) as error:
                 time.sleep(subscription.pause_before_retry(error))
 
 
@@ -420,7 +421,7 @@ class AsyncClient:
             try:
                 left = deadline - time.monotonic()
                 return connection.read(request, await self._http.request(**connection.arguments(request, left)))
-            except (httpx.TransportError, ClientError) as error:
+            except (*_NO_ANSWER, ClientError) as error:
                 told = _telling(told, error)
                 await asyncio.sleep(connection.pause_before_retry(told, deadline))
 
@@ -436,7 +437,7 @@ class AsyncClient:
                         for change in subscription.take(data):
                             yield change
                 subscription.ended()
-            except (httpx.TransportError, ClientError) as error:
+            except (*_NO_ANSWER, ClientError) as error:
                 await asyncio.sleep(subscription.pause_before_retry(error))
 
 

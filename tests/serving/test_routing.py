@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import re
 import socket
 from collections import Counter
@@ -11,11 +13,11 @@ import httpx
 import msgspec
 import pytest
 
-from headrace.client import Client, ClientError
+from headrace.client import AsyncClient, Client, ClientError
 from headrace.serving.copies import PartitionId
 from headrace.serving.instance import Instance
 from headrace.serving.membership import Member, View
-from headrace.serving.peers import APPLICATION_HEADER, QUERY_PATH
+from headrace.serving.peers import APPLICATION_HEADER, QUERY_PATH, HttpPeers
 from headrace.serving.queries import Answer, Query, Row
 from headrace.serving.routing import PeerError, Router
 from tests.serving.conftest import MakeStage
@@ -262,6 +264,28 @@ def test_a_peer_that_says_nothing_costs_the_timeout_at_most(counting: MakeStage,
         assert response.status_code == 503
         assert response.elapsed.total_seconds() < 20
         assert address in response.json()["detail"]
+
+
+class Lost(httpx.AsyncBaseTransport):
+    """Connections that are lost in the moment in which they are made, as to an instance that is killed just then."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+
+
+def test_a_connection_that_is_lost_at_once_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask_both() -> None:
+        async with httpx.AsyncClient(transport=Lost()) as lost:
+            peers = HttpPeers("application", b"secret")
+            monkeypatch.setattr(peers, "_client", lambda: lost)
+            with pytest.raises(PeerError, match="not connected"):
+                await peers.ask("127.0.0.1:1", Query(kind="get", store="n", partitions=(0,)), 5)
+            async with AsyncClient("127.0.0.1:1", timeout=0.3) as client:
+                monkeypatch.setattr(client, "_http", lost)
+                with pytest.raises(ClientError, match="did not answer"):
+                    await client.store("n").get(1)
+
+    asyncio.run(ask_both())
 
 
 class Wrong:

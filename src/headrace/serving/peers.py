@@ -68,7 +68,8 @@ class HttpPeers:
                 method, f"{self._scheme}://{address}{path}", content=content, timeout=timeout, headers=headers
             )
             response = await asyncio.wait_for(asked, timeout)
-        except (httpx.HTTPError, httpx.InvalidURL, asyncio.TimeoutError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, asyncio.TimeoutError, OSError) as error:
+            # httpx passes an OSError on where a connection is lost in the moment in which it is made.
             raise PeerError(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__) from error
         if response.status_code != 200:
             raise PeerError(f"it answered {response.status_code}{_reason(response)}")
