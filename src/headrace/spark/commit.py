@@ -94,7 +94,7 @@ class TransactionalCommitter:
         if not Topics(self._settings, self._timeout).is_replicated(commits_topic(self._application_id)):
             return None
         claim = uuid.uuid4().hex.encode()
-        self._write(self._row(CLAIM, claim), {})
+        self._write(Outputs(), self._row(CLAIM, claim), {})
         return claim
 
     def commit(
@@ -108,22 +108,23 @@ class TransactionalCommitter:
 
         `check` is called at the last moment, and raises where nothing is to be committed.
         """
-        self._write(chain(outputs, self._row(KEY, record.pack())), offsets, check)
+        self._write(outputs, self._row(KEY, record.pack()), offsets, check)
         self._last_token = record.token
 
     def _write(
         self,
-        rows: Iterable[tuple[str, list[Row]]],
+        outputs: Outputs,
+        last: Iterable[tuple[str, list[Row]]],
         offsets: Mapping[tuple[str, int], int],
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        """Writes rows and offsets in a transaction, or nothing of it."""
+        """Writes the outputs, the last rows and the offsets in a transaction, or nothing of it."""
         producer = self._producer
         refused: list[Refused] = []
         self._began = time.monotonic()
         try:
             producer.begin_transaction()
-            refused = produce_all(producer, rows)
+            refused = produce_all(producer, chain(outputs, last))
             positions = _positions(offsets)
             if positions:
                 group = self._consumer.consumer_group_metadata()
