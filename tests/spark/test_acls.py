@@ -316,7 +316,7 @@ def test_old_records_need_settings_to_be_altered(kafka: GuardedKafka, spark: Spa
     shop = Shop(kafka, tmp_path, "old")
     shop.allow(without=acl)
     kafka.allow([replace(shop.named(acl), operation="DescribeConfigs")])
-    producer = Producer(kafka.settings(ADMIN).producer(enable_idempotence=True))
+    producer = Producer({"log_level": 0, **kafka.settings(ADMIN).producer(enable_idempotence=True)})
     producer.produce(shop.topic("placed"), "a", "1", timestamp=int(time.time() * 1000) - 30 * 86_400_000)
     assert producer.flush(PATIENCE) == 0
     message = failure_of(shop.application())
@@ -340,7 +340,7 @@ def test_a_missing_output_topic_is_noticed_when_it_is_first_written_to(
 
 def test_dead_letters_are_read_without_a_group(kafka: GuardedKafka) -> None:
     Topics(kafka.settings(ADMIN)).create([TopicSpec("letters", 1)])
-    producer = Producer(kafka.settings(ADMIN).producer(enable_idempotence=True))
+    producer = Producer({"log_level": 0, **kafka.settings(ADMIN).producer(enable_idempotence=True)})
     producer.produce("letters", "bad")
     assert producer.flush(PATIENCE) == 0
     read, describe = Acl("topic", "letters", "Read"), Acl("topic", "letters", "Describe")
