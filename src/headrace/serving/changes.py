@@ -10,6 +10,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from headrace.errors import KafkaAway, StoreError
+from headrace.kafka.access import is_refused
 from headrace.kafka.clients import ClientSettings
 from headrace.serdes.forms.session_key import unpack_session_key
 from headrace.serdes.forms.window_key import unpack_window_store_key, window_end
@@ -133,7 +134,7 @@ class ChangeReader:
         elif error.code() in _LOST:
             partition = int(message.partition())
             raise self._gap(partition, f"after offset {self.positions.get(partition, 0)}")
-        elif error.fatal():
+        elif error.fatal() or is_refused(error):
             raise KafkaException(error)
         return False
 

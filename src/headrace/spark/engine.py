@@ -103,9 +103,9 @@ class Engine:
 
     def _await_spark(self) -> None:
         """Waits for Spark, or until the loop has failed without it: whoever watches over the loop finds out."""
-        assert self._loop is not None
-        starting = self._spark.start()
-        while self._loop.is_alive and not starting.done():
+        loop, starting = self._loop, self._spark.start()
+        # One that is gone was closed meanwhile.
+        while loop is not None and loop.is_alive and not starting.done():
             wait([starting], _LOOK_SECONDS)
         if starting.done():
             starting.result()
