@@ -16,7 +16,7 @@ demo: ## orders through Kafka and Spark, results on the screen; OPTIONS="--secon
 	@$(PYTHON) -m headrace demo orders $(OPTIONS)
 
 # Two processes for the two cores: what runs on Spark, and the rest.
-ON_SPARK := tests/chaos tests/spark tests/upgrades
+ON_SPARK := tests/chaos/test_chaos.py tests/spark tests/upgrades
 test: ## run all tests but those of make acceptance
 	@scripts/setup all
 	@$(MAKE) --no-print-directory -j2 test-on-spark test-the-rest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import http.client
 import logging
@@ -10,6 +11,7 @@ import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -379,27 +381,55 @@ def test_a_body_may_not_be_too_large(counting: MakeStage, http: httpx.Client) ->
         assert "1000" in response.json()["detail"]
 
 
-def test_requests_at_once_are_limited(counting: MakeStage, http: httpx.Client) -> None:
+def test_requests_at_once_are_limited(counting: MakeStage, http: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = counting(partitions=1)
+    feed(stage)
+    running = stage.start(ServingConfig(max_requests=2))
+    stage.settle([running])
+    router, over = running.service.router, threading.Event()
+    answer = router.ask_locally
+
+    async def work(*arguments: Any) -> Any:
+        while not over.is_set():
+            await asyncio.sleep(0.01)
+        return await answer(*arguments)
+
+    monkeypatch.setattr(router, "ask_locally", work)
+    url = f"{running.url}/v1/stores/n/keys/key1"
+    with ThreadPoolExecutor(2) as threads:
+        asked = [threads.submit(httpx.get, url, timeout=90) for _ in range(2)]
+        wait_until(lambda: running.requests == 2, "two requests that are worked on")
+        response = http.get(url)
+        assert response.status_code == 503
+        assert response.headers["retry-after"] == "1" and response.json()["title"] == "Too many requests at once"
+        assert http.get(f"{running.url}/healthz").status_code == 200
+        # Peers get their answers all the same.
+        assert http.get(running.url + STATUS_PATH, headers=running.signed("GET", STATUS_PATH)).status_code == 200
+        over.set()
+        assert [each.result(90).status_code for each in asked] == [200, 200]
+    assert http.get(url).status_code == 200
+
+
+def test_requests_that_only_wait_leave_their_place_to_others(counting: MakeStage, http: httpx.Client) -> None:
     stage = counting(partitions=1)
     feed(stage)
     running = stage.start(ServingConfig(max_requests=2))
     stage.settle([running])
     copy = running.instance.copy("n", 0)
     assert copy is not None
-    waiting = [threading.Thread(target=_wait_for_ever, args=(running,)) for _ in range(2)]
-    for each in waiting:
+    waiting = [threading.Thread(target=_wait_for_ever, args=(running,)) for _ in range(5)]
+    for number, each in enumerate(waiting, 1):
         each.start()
-    wait_until(lambda: running.requests == 2, "two requests that wait")
-    response = http.get(f"{running.url}/v1/stores/n/keys/key1")
-    assert response.status_code == 503
-    assert response.headers["retry-after"] == "1" and response.json()["title"] == "Too many requests at once"
-    assert http.get(f"{running.url}/healthz").status_code == 200
-    # Peers get their answers all the same.
-    assert http.get(running.url + STATUS_PATH, headers=running.signed("GET", STATUS_PATH)).status_code == 200
+        wait_until(partial(_has_requests, running, number), "requests that wait")
+    assert http.get(f"{running.url}/v1/stores/n/keys/key1").status_code == 200
     copy.position = 10**9
     for each in waiting:
         each.join(90)
     assert http.get(f"{running.url}/v1/stores/n/keys/key1").status_code == 200
+
+
+def _has_requests(running: Running, count: int) -> bool:
+    return running.requests == count
 
 
 def _wait_for_ever(running: Running) -> None:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from headrace.errors import HeadraceError
 from headrace.serdes.hashing import partition_for_key
+from headrace.serving.at_work import only_waiting
 from headrace.serving.instance import Instance
 from headrace.serving.off_loop import MANY_ROWS, off_loop
 from headrace.serving.queries import GET, NOT_HERE, Answer, Query, Refusal, answer_locally, merge_answers, waits
@@ -107,8 +108,10 @@ class Router:
     async def ask_locally(self, query: Query, timeout: float) -> Answer:
         """What this instance has itself; it waits for what is demanded until the timeout."""
         deadline = time.monotonic() + timeout
-        while waits(self._instance, query) and time.monotonic() < deadline:
-            await asyncio.sleep(_LOOK_SECONDS)
+        if waits(self._instance, query):
+            with only_waiting():
+                while waits(self._instance, query) and time.monotonic() < deadline:
+                    await asyncio.sleep(_LOOK_SECONDS)
         if query.kind == GET and len(query.keys) <= _KEYS_AT_ONCE:
             return answer_locally(self._instance, query)
         return await asyncio.get_running_loop().run_in_executor(

@@ -10,6 +10,7 @@ from hashlib import sha256
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from headrace.serving.at_work import Places
 from headrace.serving.config import ServingConfig, is_loopback
 from headrace.serving.off_loop import LARGE_BYTES, off_loop
 from headrace.serving.rest.problems import RETRY_SECONDS, Problem
@@ -34,10 +35,9 @@ class Guard:
         self._app = app
         self._checker = checker
         self._token = None if config.token is None else f"Bearer {config.token}".encode()
-        self._max_requests = config.max_requests
         self._max_body = config.max_body_bytes
-        self._requests = {False: 0, True: 0}
-        """By whether peers asked: those of clients do not keep peers from getting their answers."""
+        self._places = {is_peer: Places(config.max_requests) for is_peer in (False, True)}
+        """By whether peers asked: requests of clients do not keep peers from getting their answers."""
         self._answers = {is_peer: AnswersInFlight(config.max_sending_bytes) for is_peer in (False, True)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,17 +55,16 @@ class Guard:
         except Problem as refusal:
             await refusal.response()(scope, receive, send)
             return
-        self._requests[is_peer] += 1
         paced = PacedSend(self._answers[is_peer], scope, receive, send)
-        try:
-            if signature is None:
-                await self._app(scope, _limited(receive, limit), paced)
-            else:
-                await self._answer_peer(scope, headers, signature, _limited(receive, limit), paced)
-        except SlowClient as error:
-            logger.info("%s: %s", path_of(scope), error)  # the server closes a connection whose answer is not complete
-        finally:
-            self._requests[is_peer] -= 1
+        with self._places[is_peer].take():
+            try:
+                if signature is None:
+                    await self._app(scope, _limited(receive, limit), paced)
+                else:
+                    await self._answer_peer(scope, headers, signature, _limited(receive, limit), paced)
+            except SlowClient as error:
+                # The server closes a connection whose answer is not complete.
+                logger.info("%s: %s", path_of(scope), error)
 
     async def _open_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._client_problem(scope, dict(scope["headers"])) is None:
@@ -91,11 +90,11 @@ class Guard:
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > limit:
             raise _too_large(limit)
-        if self._requests[is_peer] >= self._max_requests:
+        if self._places[is_peer].are_taken:
             raise Problem(
                 503,
                 "Too many requests at once",
-                f"The instance works on {self._max_requests} requests already.",
+                f"The instance works on {self._places[is_peer].most} requests already.",
                 headers={"Retry-After": str(RETRY_SECONDS)},
             )
         return signature

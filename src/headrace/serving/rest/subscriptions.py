@@ -15,6 +15,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from headrace.errors import KafkaAway
+from headrace.serving.at_work import only_waiting
 from headrace.serving.catalog import ServedStore
 from headrace.serving.changes import Change, ChangeReader, GapError
 from headrace.serving.rest.parameters import read_position, write_position
@@ -139,7 +140,8 @@ class _Subscription(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await super().__call__(scope, receive, send)
+            with only_waiting():
+                await super().__call__(scope, receive, send)
         finally:
             self._subscribers.count -= 1
             self._follower.leave()
