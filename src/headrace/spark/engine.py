@@ -125,8 +125,7 @@ class Engine:
             pickled = cloudpickle.dumps(program)
             if worker is not None:
                 worker.begin(pickled)
-            wanted = threading.Event()
-            jobs = Jobs(program, self._spark.jobs(program, pickled, wanted), worker, wanted)
+            jobs = Jobs(program, self._spark.jobs(program, pickled), worker)
         except BaseException:
             if worker is not None:
                 worker.close()

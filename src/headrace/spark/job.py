@@ -7,7 +7,6 @@ between two stages. While Spark starts, a worker process of its own runs all sta
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
@@ -34,9 +33,6 @@ _MOST_RECORDS = 20_000
 """How many records the first worker takes at once."""
 _PATIENCE_SECONDS = 2.0
 """How long the first worker may still work on a batch when Spark is ready."""
-_PRACTICE_JOBS = 120
-"""After about so many jobs, a job takes as long as it ever will: half or a third of the first ones."""
-_PRACTICE_PAUSE = 0.005
 
 
 class HandedOver(Exception):
@@ -46,16 +42,10 @@ class HandedOver(Exception):
 class Jobs:
     """Runs the batches of a program: in the first worker, if there is one, until Spark is ready."""
 
-    def __init__(
-        self, program: Program, spark: Future[BatchJobs], worker: FirstWorker | None, wanted: threading.Event
-    ) -> None:
-        """`wanted` is set when Spark is to run the batches as soon as it can."""
+    def __init__(self, program: Program, spark: Future[BatchJobs], worker: FirstWorker | None) -> None:
         self.program = program
         self._spark = spark
         self._worker = worker
-        self._wanted = wanted
-        if worker is None:
-            wanted.set()
         self._ready_since: float | None = None
         self._is_cancelled = False
         spark.add_done_callback(self._note_ready)
@@ -123,7 +113,6 @@ class Jobs:
         self._ready_since = time.monotonic()
 
     def _leave_worker(self) -> None:
-        self._wanted.set()
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.close()
@@ -166,13 +155,6 @@ class BatchJobs:
                 time.sleep(_FIRST_PAUSE * 2 ** (attempt - 1))
         return self._run(batch, works)
 
-    def practise(self, wanted: threading.Event) -> None:
-        """Runs jobs without work until Spark is wanted: its JVM has compiled by then what a job needs."""
-        for _ in range(_PRACTICE_JOBS):
-            if wanted.wait(_PRACTICE_PAUSE):
-                return
-            collect(self._tasks(1).mapPartitionsWithIndex(_no_work))
-
     def cancel(self) -> None:
         """Ends the job that runs, if there is one."""
         self._context.cancelJobGroup(self._group)
@@ -210,10 +192,6 @@ def warm_up(context: SparkContext) -> None:
     """Has Spark do all it does for a batch, with as many workers as there are cores."""
     width = max(1, context.defaultParallelism)
     context.parallelize(range(width), width).mapPartitions(_import_worker).collect()
-
-
-def _no_work(number: int, numbers: Iterable[Any]) -> Iterator[Any]:
-    return iter(())
 
 
 def _import_worker(numbers: Iterable[int]) -> Iterator[int]:

@@ -77,9 +77,9 @@ class SparkRuntime:
         """Has Spark and its workers before they are needed."""
         self._warm_up(self.context())
 
-    def jobs(self, program: Program, pickled: bytes, wanted: threading.Event) -> Future[BatchJobs]:
-        """What runs the batches of a program, when Spark and its workers are ready; unless `wanted`, well practised."""
-        return self._pool.submit(self._make_jobs, self.start(), program, pickled, wanted)
+    def jobs(self, program: Program, pickled: bytes) -> Future[BatchJobs]:
+        """What runs the batches of a program, when Spark and its workers are ready."""
+        return self._pool.submit(self._make_jobs, self.start(), program, pickled)
 
     @property
     def is_local(self) -> bool:
@@ -129,14 +129,11 @@ class SparkRuntime:
         ship_code(context)
         return context
 
-    def _make_jobs(
-        self, starting: Future[SparkContext], program: Program, pickled: bytes, wanted: threading.Event
-    ) -> BatchJobs:
+    def _make_jobs(self, starting: Future[SparkContext], program: Program, pickled: bytes) -> BatchJobs:
         context = starting.result()
         jobs = BatchJobs(context, program, pickled)
         if self._owns_context:
             self._warm_up(context)
-            jobs.practise(wanted)
         return jobs
 
     def _warm_up(self, context: SparkContext) -> None:
