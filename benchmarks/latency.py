@@ -32,6 +32,7 @@ ROUNDS = 2
 
 _LOCATIONS = 1_000
 _WARM_UP_SECONDS = 10.0
+_WARM_UP_RATE = 2_000
 _FIRST_RATE = 10.0
 _FIRST_SECONDS = 120.0
 _SEEN_SECONDS = 1.0
@@ -102,6 +103,16 @@ class Latency:
     def _ratio(self, of: Callable[[Run], float]) -> float | None:
         ours, theirs = self.median(HEADRACE, of), self.median(KAFKA_STREAMS, of)
         return None if ours is None or theirs is None else ours / theirs
+
+
+def warm_up(stand: Stand, case: Case, contenders: Iterable[str]) -> None:
+    """Has each contender run once without being measured: Kafka, when it has just started, is slow to all of them."""
+    for contender in contenders:
+        name = f"latency-first-{contender}"
+        application = Application(contender, name, case.topology, (f"{name}-in",), case.partitions)
+        with stand.display.task(f"Latency, not measured: {contender}"):
+            _run(stand, application, _WARM_UP_RATE, _WARM_UP_SECONDS)
+        stand.forget(application.application_id)
 
 
 def measure(stand: Stand, case: Case, rounds: int, seconds: float, contenders: Iterable[str] = CONTENDERS) -> Latency:

@@ -42,10 +42,12 @@ def _contenders(workload: Workload, parts: Sequence[str], options: argparse.Name
 
 def _latency(stand: Stand, report: Report, options: argparse.Namespace) -> None:
     contenders, rounds = options.only or CONTENDERS, options.rounds or latency.ROUNDS
-    for case in latency.CASES:
-        if case.workload in (options.workload or [case.workload]):
-            with report.attempt(f"latency {case.name}"):
-                report.latency.append(latency.measure(stand, case, rounds, options.seconds, contenders))
+    cases = [case for case in latency.CASES if case.workload in (options.workload or [case.workload])]
+    if cases:
+        latency.warm_up(stand, cases[0], contenders)
+    for case in cases:
+        with report.attempt(f"latency {case.name}"):
+            report.latency.append(latency.measure(stand, case, rounds, options.seconds, contenders))
 
 
 def _tiny(stand: Stand, report: Report, options: argparse.Namespace) -> None:

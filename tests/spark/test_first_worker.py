@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import shutil
 import signal
@@ -23,6 +24,7 @@ from headrace.errors import EnvironmentFailed, HeadraceError, ProcessingFailed
 from headrace.kafka.embedded import EmbeddedKafka
 from headrace.kafka.topics import Topics, TopicSpec
 from headrace.spark.first_worker import FirstWorker
+from headrace.spark.job import warm_up
 from headrace.spark.runtime import SparkRuntime
 from tests.spark.lab import TEXT, Lab, await_that, once, poisoned
 from tests.spark.running import read_all
@@ -204,6 +206,12 @@ def _joining(orders: str, prices: str, priced: str, counted: str) -> Topology:
     counts = of_product.group_by_key().windowed_by(windows).count()
     counts.to_stream(lambda windowed, count: windowed.key).to(counted, Produced(key=TEXT, value=Serdes.long()))
     return builder.build()
+
+
+def test_spark_practises_until_batches_wait_for_it(spark: SparkContext) -> None:
+    asked = itertools.count(1)
+    warm_up(spark, lambda: next(asked) == 3)
+    assert next(asked) == 4
 
 
 def test_an_application_that_is_closed_while_spark_starts_has_ended(lab: Lab, slow: SlowSpark) -> None:

@@ -82,6 +82,8 @@ class BatchLoop:
         scheduling = program.layout.tasks_of(sorted(program.layout.scheduling))
         self._left: list[Range] = []
         """What was planned to be read and is left for the next batch."""
+        self._at_first: set[str] = set()
+        """Tasks that have run while Spark starts."""
         self._due: dict[str, int] = {f"{group}_{partition}": 0 for group, partition in scheduling}
         """By task, when its next wall-clock punctuation is due."""
         self._recent = None if program.copies else RecentVersions(Topics(program.settings), self._changelogs())
@@ -197,18 +199,20 @@ class BatchLoop:
     def _plan(self) -> tuple[list[Range], list[str]]:
         """What the next batch reads, and its tasks that have a punctuation to run.
 
-        While Spark starts, a batch is that of one task: its results need not wait until the stores of all are rebuilt.
-        Where tasks send rows to each other, those of all have to be merged by time, and so all are in one batch.
+        While Spark starts, a task runs alone for the first time: its results need not wait until the stores of all are
+        rebuilt. Where tasks send rows to each other, those of all have to be merged by time: all are in one batch.
         """
         ranges, due, self._left = self._left or self._source.plan(), self._due_tasks(), []
         records = sum(each.end - each.start for each in ranges)
         if self._jobs.move_to_spark(records) or len(self._layout.stages) > 1 or not (ranges or due):
             return ranges, due
-        task = self._layout.task_for(*ranges[0].place) if ranges else due[0]
-        now: list[Range] = []
+        tasks = {*due, *(self._layout.task_for(*each.place) for each in ranges)}
+        now = tasks & self._at_first or {min(tasks)}
+        self._at_first |= now
+        reads: list[Range] = []
         for each in ranges:
-            (now if self._layout.task_for(*each.place) == task else self._left).append(each)
-        return now, [each for each in due if each == task]
+            (reads if self._layout.task_for(*each.place) in now else self._left).append(each)
+        return reads, [task for task in due if task in now]
 
     def _may_begin(self, moment: float) -> bool:
         """Waits until the next batch may begin; False if none may any more."""

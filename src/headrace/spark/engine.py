@@ -125,7 +125,7 @@ class Engine:
             pickled = cloudpickle.dumps(program)
             if worker is not None:
                 worker.begin(pickled)
-            jobs = Jobs(program, self._spark.jobs(program, pickled), worker)
+            jobs = Jobs(program, self._spark.jobs(program, pickled), worker, self._spark.hurry)
         except BaseException:
             if worker is not None:
                 worker.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
@@ -20,7 +20,16 @@ from headrace.spark.failures import is_lost_worker
 from headrace.spark.first_worker import FirstWorker
 from headrace.spark.jvm import collect, forget_deleted_files, remember_classes
 from headrace.spark.parcels import Parcel
-from headrace.spark.worker import Batch, Program, Work, run_all_stages, run_first_stage, run_later_stage, stage_of
+from headrace.spark.worker import (
+    Batch,
+    Program,
+    Work,
+    read_to_its_end,
+    run_all_stages,
+    run_first_stage,
+    run_later_stage,
+    stage_of,
+)
 from headrace.spark.working_copy import StaleCopyError
 
 logger = logging.getLogger(__name__)
@@ -31,6 +40,9 @@ _FIRST_PAUSE = 0.5
 _LOOK_SECONDS = 0.5
 _MOST_RECORDS = 20_000
 """How many records the first worker takes at once."""
+_PRACTICE_JOBS = 40
+_PRACTICE_BYTES = 20_000
+"""What the records of a small batch take."""
 _PATIENCE_SECONDS = 2.0
 """How long the first worker may still work on a batch when Spark is ready."""
 
@@ -42,10 +54,16 @@ class HandedOver(Exception):
 class Jobs:
     """Runs the batches of a program: in the first worker, if there is one, until Spark is ready."""
 
-    def __init__(self, program: Program, spark: Future[BatchJobs], worker: FirstWorker | None) -> None:
+    def __init__(
+        self, program: Program, spark: Future[BatchJobs], worker: FirstWorker | None, hurry: Callable[[], None]
+    ) -> None:
+        """`hurry` has Spark be ready as soon as it can, where there is no worker that runs batches meanwhile."""
         self.program = program
         self._spark = spark
         self._worker = worker
+        self._hurry = hurry
+        if worker is None:
+            hurry()
         self._ready_since: float | None = None
         self._is_cancelled = False
         spark.add_done_callback(self._note_ready)
@@ -116,6 +134,7 @@ class Jobs:
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.close()
+            self._hurry()
 
 
 class BatchJobs:
@@ -188,10 +207,25 @@ class BatchJobs:
         return self._empty[count]
 
 
-def warm_up(context: SparkContext) -> None:
-    """Has Spark do all it does for a batch, with as many workers as there are cores."""
+def warm_up(context: SparkContext, is_wanted: Callable[[], bool]) -> None:
+    """Has Spark do all it does for a batch: first with as many workers as there are cores, then again and again.
+
+    Its first jobs take three times as long as later ones, until Java has compiled what they need. It ends when Spark
+    is wanted for batches.
+    """
     width = max(1, context.defaultParallelism)
     context.parallelize(range(width), width).mapPartitions(_import_worker).collect()
+    remember_classes(context)
+    empty: RDD[Any] = context.parallelize([], 1)
+    for _ in range(_PRACTICE_JOBS):
+        if is_wanted():
+            return
+        collect(empty.mapPartitionsWithIndex(partial(_practise, bytes(_PRACTICE_BYTES))))
+
+
+def _practise(given: bytes, number: int, nothing: Iterable[None]) -> Iterator[bytes]:
+    read_to_its_end(nothing)
+    return iter([given])
 
 
 def _import_worker(numbers: Iterable[int]) -> Iterator[int]:

@@ -39,6 +39,8 @@ class SparkRuntime:
         self._planned_master: str | None = None
         """The master of a context that is being made; None where only the context knows."""
         self._is_warm = False
+        self._is_wanted = threading.Event()
+        """Set when batches wait for Spark."""
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, "headrace-spark")
         self._java: Future[Java] | None = None
@@ -81,6 +83,10 @@ class SparkRuntime:
         """What runs the batches of a program, when Spark and its workers are ready."""
         return self._pool.submit(self._make_jobs, self.start(), program, pickled)
 
+    def hurry(self) -> None:
+        """Ends what is only done to have Spark faster later on: batches wait for it."""
+        self._is_wanted.set()
+
     @property
     def is_local(self) -> bool:
         """Whether all tasks run on this machine; where only Spark knows, it is waited for."""
@@ -107,9 +113,11 @@ class SparkRuntime:
         if self._owns_context:
             forget(self._context)
         self._context, self._starting, self._is_warm = None, None, False
+        self._is_wanted.clear()
 
     def close(self) -> None:
         """Ends Spark, unless it is the user's own."""
+        self.hurry()
         self._pool.shutdown(wait=True, cancel_futures=True)
         if self._context is not None and self._owns_context:
             with contextlib.suppress(*NO_JVM):
@@ -141,7 +149,7 @@ class SparkRuntime:
             if self._is_warm:
                 return
             try:
-                warm_up(context)
+                warm_up(context, self._is_wanted.is_set)
             except Exception as error:
                 logger.debug("workers were not warmed up", exc_info=error)
             self._is_warm = True
