@@ -81,7 +81,7 @@ def _rebuilt(
     specs = [topology.stores[name] for name in names]
     topics = {name: f"{application_id}-{name}-changelog" for name in names}
     reader = KafkaReader(settings, "stores")
-    changelogs = Changelogs(specs, topics, partition, reader, Topics(settings))
+    changelogs = Changelogs(specs, topics, partition, reader, Topics(settings), {})
     with tempfile.TemporaryDirectory() as directory:
         try:
             return _entries(Path(directory), names, state, changelogs)

@@ -379,6 +379,25 @@ class Topics:
 
         return self._offsets(_places(partitions), OffsetSpec.latest(), committed)
 
+    def ends_behind(self, least: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        """How far any reader gets in these partitions, which is known to be so far at least; else KafkaAway.
+
+        A broker that stood still while another one took its place tells of an earlier end until it knows.
+        """
+        deadline = time.monotonic() + self._timeout
+        while True:
+            ends = self.ends(least, committed=False)
+            behind = [place for place, offset in least.items() if ends[place] < offset]
+            if not behind:
+                return ends
+            if time.monotonic() > deadline:
+                topic, number = behind[0]
+                raise KafkaAway(
+                    f"Partition {number} of topic {topic} ends at offset {ends[behind[0]]} by what Kafka at "
+                    f"{self._settings.bootstrap_servers} says, but it was written up to {least[behind[0]]}."
+                )
+            time.sleep(_PAUSE_SECONDS)
+
     def purge(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Has Kafka delete the records before these offsets, and does not wait for it."""
         from confluent_kafka import TopicPartition
@@ -477,14 +496,17 @@ class Topics:
 
         if not partitions:
             return {}
-        if not self._knows_leaders:
-            self._cluster()  # a client that has to look for leaders first may take seconds to ask them
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
         def list_offsets() -> dict[tuple[str, int], int]:
+            if not self._knows_leaders:
+                self._cluster()  # a client left to itself may take seconds to find them, or minutes once they moved
+            self._knows_leaders = False
             wanted = dict.fromkeys(partitions, spec)
             asked = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=self._timeout)
-            return {(each.topic, each.partition): future.result().offset for each, future in asked.items()}
+            found = {(each.topic, each.partition): future.result().offset for each, future in asked.items()}
+            self._knows_leaders = all(offset >= 0 for offset in found.values())
+            return found
 
         found = self._ask(list_offsets, on_topics("Describe", {each.topic for each in partitions}))
         unknown = [place for place, offset in found.items() if offset < 0]

@@ -13,6 +13,7 @@ from headrace.kafka.access import is_refused, on_topics, refused
 from headrace.kafka.clients import ClientSettings
 from headrace.record import NO_HEADERS
 from headrace.serving.copies import Copies, PartitionCopy
+from headrace.serving.moves import Moves
 from headrace.state.rebuild import ChangelogRecord
 
 logger = logging.getLogger(__name__)
@@ -56,7 +57,12 @@ class Follower:
     """Reads the partitions it is told to into their copies."""
 
     def __init__(
-        self, settings: ClientSettings, group: str, copies: Copies, on_failure: Callable[[Exception], None]
+        self,
+        settings: ClientSettings,
+        group: str,
+        copies: Copies,
+        moves: Moves,
+        on_failure: Callable[[Exception], None],
     ) -> None:
         """librdkafka wants a group; it is not joined, as partitions are assigned by hand."""
         self._settings = settings
@@ -68,8 +74,7 @@ class Follower:
         self._over = threading.Event()
         self._on_failure = on_failure
         self._thread = threading.Thread(target=self._run, name="headrace-follower", daemon=True)
-        self.moved = threading.Condition()
-        """Notified whenever copies have moved on."""
+        self._moves = moves
 
     def start(self) -> None:
         """Begins to read."""
@@ -113,6 +118,7 @@ class Follower:
                 copy = self._followed.pop(place)
                 copy.leave()
                 logger.info("No longer follows %s at offset %s", copy.id, copy.position)
+            self._moves.tell()
         new = [place for place in wanted if place not in self._followed]
         if new:
             for place in new:
@@ -132,8 +138,7 @@ class Follower:
                 part.copy.read_to_end(part.end)
             part.copy.moved_on()
         if parts:
-            with self.moved:
-                self.moved.notify_all()
+            self._moves.tell()
 
     def _by_partition(self, messages: list[Any]) -> list[_Part]:
         parts: dict[Place, _Part] = {}

@@ -41,6 +41,7 @@ from headrace.serving.membership import (
     instances_group,
     leadership_group,
 )
+from headrace.serving.moves import Moves
 
 logger = logging.getLogger(__name__)
 
@@ -108,6 +109,8 @@ class Instance:
         self._answered_at = time.monotonic()
         """When Kafka was last heard of."""
         self._lock = threading.Lock()
+        self.moves = Moves()
+        """Told of whenever copies have moved on, or it was seen how far they are."""
         self.readers = ThreadPoolExecutor(_READERS, "headrace-reader")
         """Where what takes long is read."""
         self._over = threading.Event()
@@ -125,7 +128,7 @@ class Instance:
         self._partitions = {topic: len(each.partitions) for topic, each in topics.items()}
         ids = {topic: str(each.topic_id) for topic, each in topics.items()}
         self._copies = Copies(self._directory, ids, Topics(self._settings).deletions_kept_ms(topics))
-        self._follower = Follower(self._settings, self._application_id, self._copies, self._lost_copies)
+        self._follower = Follower(self._settings, self._application_id, self._copies, self.moves, self._lost_copies)
         self._by_topic = {store.topic: store for store in self.stores.values()}
         if self.address is None:
             self._take_over(frozenset(self._places(is_global=False)))
@@ -239,17 +242,12 @@ class Instance:
                 found.setdefault(address, {}).setdefault(self._by_topic[place[0]].name, []).append(place[1])
         return found
 
-    def await_move(self, until: Callable[[], bool], timeout: float) -> bool:
-        """Waits until copies have moved on far enough; answers whether they have."""
-        with self._follower.moved:
-            return self._follower.moved.wait_for(until, timeout)
-
     def await_ready(self, timeout: float) -> bool:
         """Waits until it is ready; answers whether it is."""
         deadline = time.monotonic() + timeout
         if not self._assigned.wait(timeout):
             return False
-        return self.await_move(lambda: self.is_ready, max(0.0, deadline - time.monotonic()))
+        return self.moves.wait_for(lambda: self.is_ready, max(0.0, deadline - time.monotonic()))
 
     # --- membership --------------------------------------------------------------------------------------------
 
@@ -434,8 +432,7 @@ class Instance:
             if end >= 0:
                 self._heard()
                 copy.saw_end(end, at)
-        with self._follower.moved:
-            self._follower.moved.notify_all()
+        self.moves.tell()
 
     def _see_topics(self) -> None:
         """Notices topics that were made anew, and new partitions of global tables."""

@@ -28,7 +28,6 @@ _PEER_SHARE = 0.8
 """The part of the time that is left which a peer is given: the rest is for the next one to ask."""
 _WAIT_SHARE = 0.6
 """The part of it that an instance may wait for what is demanded: it has to say in time that it did not come."""
-_LOOK_SECONDS = 0.01
 _KEYS_AT_ONCE = 10
 """How many keys are read between other requests; more, and whatever takes long, is left to other threads."""
 
@@ -107,11 +106,9 @@ class Router:
 
     async def ask_locally(self, query: Query, timeout: float) -> Answer:
         """What this instance has itself; it waits for what is demanded until the timeout."""
-        deadline = time.monotonic() + timeout
         if waits(self._instance, query):
             with only_waiting():
-                while waits(self._instance, query) and time.monotonic() < deadline:
-                    await asyncio.sleep(_LOOK_SECONDS)
+                await self._instance.moves.until(lambda: not waits(self._instance, query), timeout)
         if query.kind == GET and len(query.keys) <= _KEYS_AT_ONCE:
             return answer_locally(self._instance, query)
         return await asyncio.get_running_loop().run_in_executor(

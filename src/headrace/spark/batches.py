@@ -11,6 +11,7 @@ from functools import partial
 
 from headrace.errors import KafkaAway, StreamsError
 from headrace.kafka.topics import Topics
+from headrace.spark.changelog_ends import ChangelogEnds
 from headrace.spark.commit import TransactionalCommitter
 from headrace.spark.commit_record import NEVER_RUN, CommitRecord, TaskState
 from headrace.spark.fingerprint import Fingerprint
@@ -74,7 +75,11 @@ class BatchLoop:
             skips_lost=program.skips_lost,
         )
         self._source.begin()
-        self._changelog_ids = Topics(program.settings).ids(program.changelogs.values())
+        topics = Topics(program.settings)
+        counts = topics.describe(program.changelogs.values())
+        places = [(topic, number) for topic, count in counts.items() for number in range(count)]
+        self._changelog_ends = ChangelogEnds(committer.least_ends(places), self._changelogs())
+        self._changelog_ids = topics.ids(program.changelogs.values())
         self._tried = ""
         """The token of the commit that was last tried; after an error, who knows whether it was made."""
         self._committed = self._begin() if committed is None else committed
@@ -86,11 +91,11 @@ class BatchLoop:
         """Tasks that have run while Spark starts."""
         self._due: dict[str, int] = {f"{group}_{partition}": 0 for group, partition in scheduling}
         """By task, when its next wall-clock punctuation is due."""
-        self._recent = None if program.copies else RecentVersions(Topics(program.settings), self._changelogs())
+        self._recent = None if program.copies else RecentVersions(topics, self._changelogs())
         stores = program.topology.stores.values()
-        self._retention = ChangelogRetention(Topics(program.settings), program.changelogs, stores)
+        self._retention = ChangelogRetention(topics, program.changelogs, stores)
         self._retention.begin(self._committed.tasks, _now())
-        self._purge = Purge(Topics(program.settings), program.layout)
+        self._purge = Purge(topics, program.layout)
         self._stores: dict[str, dict[str, int]] = {}
         self._all_offsets_sent = False
         self._done = dict(self._source.positions)
@@ -271,6 +276,7 @@ class BatchLoop:
         moved = record.positions() if not self._all_offsets_sent else self._moved(record)
         self._commit_record(outputs, record, self._source.existing(moved), ranges)
         self._all_offsets_sent = True
+        self._changelog_ends.add(outputs)
         with self._changed:
             self._committed = record
         self._purge.follow(self._source.positions)
@@ -302,6 +308,7 @@ class BatchLoop:
             widths,
             {} if self._recent is None else self._recent.of([*later, *(work.task for work in works)]),
             MOST_BYTES // max(1, len(works)),
+            self._changelog_ends.of([*later, *(work.task for work in works)]),
             self._source.global_ends(),
         )
         outputs, reports = sort_out(self._jobs.run(batch, works, f"batch {number}: {records} records"))

@@ -24,6 +24,7 @@ from headrace.kafka.clients import ClientSettings
 from headrace.kafka.internal_topics import commits_topic
 from headrace.kafka.topics import WRITES, Topics
 from headrace.record import NO_HEADERS
+from headrace.spark.changelog_ends import find_claim
 from headrace.spark.commit_record import CLAIM, KEY, CommitRecord, last_commit, taken_over
 from headrace.spark.ranges import Row
 from headrace.spark.results import Outputs, Refused, produce_all
@@ -48,6 +49,7 @@ _START_SECONDS = 45.0
 _ABORT_SECONDS = 5.0
 _MARGIN_SECONDS = 5.0
 _STEP_SECONDS = 1.0
+_PAUSE_SECONDS = 0.1
 _REASON_SECONDS = 1.0
 _TRANSACTION_MS = 60_000
 _PRODUCER = {
@@ -81,21 +83,42 @@ class TransactionalCommitter:
         self._producer = self._new_producer()
         ours = {"group.id": application_id, "enable.auto.commit": False}
         self._consumer = Consumer({"log_level": 0, **settings.consumer(**ours)})
-        self._last_token = ""
+        self._last: CommitRecord | None = None
+        """The last commit that it knows of."""
+        self._knows_last = False
 
     def last(self) -> CommitRecord | None:
         """The last commit, now that no other process can make one any more; None where there is none."""
-        found = last_commit(self._settings, self._application_id, claim=self._claim())
-        self._last_token = "" if found is None else found.token
-        return found
+        claim = None
+        if self._replicated([commits_topic(self._application_id)]):
+            claim = uuid.uuid4().hex.encode()
+            self._write(Outputs(), self._row(CLAIM, claim), {})
+        self._last = last_commit(self._settings, self._application_id, claim=claim)
+        self._knows_last = True
+        return self._last
 
-    def _claim(self) -> bytes | None:
-        """Commits a record that only the leader of the topic can have; None where no other broker could lead it."""
-        if not Topics(self._settings, self._timeout).is_replicated(commits_topic(self._application_id)):
-            return None
+    def least_ends(self, changelogs: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """How far these partitions go at least, whatever a broker says that was replaced and does not know it yet.
+
+        It writes a claim to each, which is not committed; to none where no other broker could lead them.
+        """
+        known = list(changelogs)
+        replicated = self._replicated({topic for topic, _ in known})
+        places = [place for place in known if place[0] in replicated]
+        if not places:
+            return {}
         claim = uuid.uuid4().hex.encode()
-        self._write(Outputs(), self._row(CLAIM, claim), {})
-        return claim
+        rows: list[tuple[str, list[Row]]] = [
+            (topic, [(number, _now(), CLAIM, claim, NO_HEADERS)]) for topic, number in places
+        ]
+        with contextlib.suppress(_NotMeant):
+            self._write(Outputs(), rows, {}, _decline)
+        return find_claim(self._settings, self._application_id, places, claim, _START_SECONDS)
+
+    def _replicated(self, names: Iterable[str]) -> set[str]:
+        """The topics that another broker may come to lead."""
+        topics = Topics(self._settings, self._timeout)
+        return {name for name in names if topics.is_replicated(name)}
 
     def commit(
         self,
@@ -109,7 +132,7 @@ class TransactionalCommitter:
         `check` is called at the last moment, and raises where nothing is to be committed.
         """
         self._write(outputs, self._row(KEY, record.pack()), offsets, check)
-        self._last_token = record.token
+        self._last = record
 
     def _write(
         self,
@@ -200,7 +223,7 @@ class TransactionalCommitter:
 
     def _row(self, key: bytes, value: bytes) -> Iterator[tuple[str, list[Row]]]:
         """A row for the topic of commits."""
-        yield commits_topic(self._application_id), [(0, int(time.time() * 1000), key, value, NO_HEADERS)]
+        yield commits_topic(self._application_id), [(0, _now(), key, value, NO_HEADERS)]
 
     def _deliver(self, refused: list[Refused], topics: Iterable[str] = ()) -> None:
         """Waits until every record is delivered, as long as something moves.
@@ -266,11 +289,23 @@ class TransactionalCommitter:
     def _fenced(self) -> Exception:
         """A producer is fenced by a second one, and also when its transaction took too long."""
         limit = int(self._producer_settings.get("transaction.timeout.ms", _TRANSACTION_MS)) / 1000
-        if time.monotonic() - self._began > limit:
-            found = last_commit(self._settings, self._application_id)
-            if found is not None and found.token == self._last_token:
-                return KafkaAway(f"Kafka has given up a transaction that took longer than {limit:.0f} seconds")
+        if time.monotonic() - self._began > limit and not self._is_replaced():
+            return KafkaAway(f"Kafka has given up a transaction that took longer than {limit:.0f} seconds")
         return taken_over(self._application_id)
+
+    def _is_replaced(self) -> bool:
+        """Whether another process has committed since its own last commit.
+
+        An older one was told by a broker that does not know yet that it was replaced: it is asked again.
+        """
+        deadline = time.monotonic() + self._timeout
+        while True:
+            found = last_commit(self._settings, self._application_id)
+            if self._last is None or (found is not None and found.batch >= self._last.batch):
+                return _token(found) != _token(self._last)
+            if time.monotonic() > deadline:
+                raise KafkaAway(f"Kafka at {self._settings.bootstrap_servers} does not show the last commit")
+            time.sleep(_PAUSE_SECONDS)
 
     def _too_large(self, refused: Refused) -> str:
         client = self._settings.largest_record
@@ -293,10 +328,13 @@ class PlainCommitter(TransactionalCommitter):
         self._end: int | None = None
         """The end of the topic of commits, when the last record there was this process's."""
 
-    def commit(
+    def least_ends(self, changelogs: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        return {}  # without transactions a claim would stay
+
+    def _write(
         self,
         outputs: Outputs,
-        record: CommitRecord,
+        last: Iterable[tuple[str, list[Row]]],
         offsets: Mapping[tuple[str, int], int],
         check: Callable[[], None] = lambda: None,
     ) -> None:
@@ -308,7 +346,7 @@ class PlainCommitter(TransactionalCommitter):
             refused = produce_all(self._producer, outputs)
             self._deliver(refused, outputs.topics)
             self._check_alone()
-            refused = produce_all(self._producer, self._row(KEY, record.pack()))
+            refused = produce_all(self._producer, last)
             self._deliver(refused)
             self._end = self._end + 1 if self._end is not None else None
             positions = _positions(offsets)
@@ -318,27 +356,40 @@ class PlainCommitter(TransactionalCommitter):
             reason = self._reason(_told(error), refused, {topic for topic, _ in offsets})
             self._give_up()
             raise reason from error
-        self._last_token = record.token
 
     def _check_alone(self) -> None:
         """Raises FencedError where another process has committed: nothing fences a producer without transactions."""
+        if not self._knows_last:
+            return
         place = (commits_topic(self._application_id), 0)
         end = self._topics.ends([place], committed=False)[place]
         if end == self._end:
             return
-        found = last_commit(self._settings, self._application_id)
-        if ("" if found is None else found.token) != self._last_token:
+        if self._is_replaced():
             raise taken_over(self._application_id)
         self._end = end
-
-    def _claim(self) -> bytes | None:
-        return None  # a batch may run again
 
     def _kind(self) -> dict[str, Any]:
         return {"enable.idempotence": True}
 
     def _new_producer(self) -> Producer:
         return self._plain_producer()
+
+
+class _NotMeant(HeadraceError):
+    """What was written is not to be committed."""
+
+
+def _decline() -> None:
+    raise _NotMeant("only to see where it goes")
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
+
+
+def _token(commit: CommitRecord | None) -> str | None:
+    return None if commit is None else commit.token
 
 
 def _bounded(producer: Producer, call: Callable[[], None], seconds: float) -> None:

@@ -28,6 +28,7 @@ class Changelogs:
         partition: int,
         reader: KafkaReader,
         admin: Topics,
+        least_ends: Mapping[tuple[str, int], int],
     ) -> None:
         """`topics` are the changelogs by store; a store without one lives in the working copy alone."""
         self._logged = [spec for spec in specs if spec.name in topics]
@@ -35,6 +36,7 @@ class Changelogs:
         self._partition = partition
         self._reader = reader
         self._admin = admin
+        self._least_ends = least_ends
         self.records = 0
         """How many records were read so far."""
 
@@ -46,7 +48,7 @@ class Changelogs:
         entries comes with the commit record, whatever can be told from the changelogs.
         """
         places = [(self._topics[spec.name], self._partition) for spec in self._logged]
-        ends = self._admin.ends(places, committed=False)
+        ends = self._admin.ends_behind({place: self._least_ends.get(place, 0) for place in places})
         for spec, place in zip(self._logged, places, strict=True):
             start = None if starts is None else starts.get(place[0], 0)
             records = self._records(place, start, ends[place])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -28,6 +29,13 @@ class Outputs:
     def topics(self) -> set[str]:
         """Where the records go."""
         return {parcel.topic for parcel in self._parcels}
+
+    def rows_by_task(self) -> Counter[tuple[str, int]]:
+        """How many rows there are by topic and by partition of the task: that of a changelog is the task's."""
+        rows: Counter[tuple[str, int]] = Counter()
+        for parcel in self._parcels:
+            rows[parcel.topic, parcel.partition] += parcel.rows
+        return rows
 
     def __iter__(self) -> Iterator[tuple[str, list[Row]]]:
         """Topics with rows: partition, timestamp, key, value, headers."""

@@ -31,6 +31,8 @@ _SETTLED_SECONDS = 0.5
 """How long nothing may have happened before a position that only moved past markers is committed."""
 _SOON_SECONDS = 1.0
 _STEP_SECONDS = 0.1
+_REPLACED_SECONDS = 5.0
+"""How long a broker may take to learn that another one has its place."""
 _LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 _GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
@@ -279,9 +281,21 @@ class Source:
     def _ends(self) -> dict[Place, int]:
         return self._topics.ends(self._known)
 
+    def _beyond(self, ends: Mapping[Place, int]) -> list[Place]:
+        return [place for place, end in ends.items() if end < self.positions[place]]
+
     def _check_ends(self, ends: Mapping[Place, int]) -> None:
-        """Sees that the positions are inside the partitions."""
-        beyond = [place for place, end in ends.items() if end < self.positions[place]]
+        """Sees that the positions are inside the partitions.
+
+        Where they are not, Kafka is asked again for some time: a broker that stood still while another one took its
+        place tells of an earlier end until it knows.
+        """
+        beyond = self._beyond(ends)
+        deadline = time.monotonic() + _REPLACED_SECONDS
+        while beyond and time.monotonic() < deadline:
+            time.sleep(_STEP_SECONDS)
+            ends = self._ends()
+            beyond = self._beyond(ends)
         if not beyond:
             return
         if not self._skips_lost:

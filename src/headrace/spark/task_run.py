@@ -279,7 +279,9 @@ class TaskRun:
     def _changelogs(self) -> Changelogs:
         program = self._program
         topics = Topics(program.settings)
-        return Changelogs(self._stores, program.changelogs, self._partition, self._reader(), topics)
+        return Changelogs(
+            self._stores, program.changelogs, self._partition, self._reader(), topics, self._batch.changelog_ends
+        )
 
     def _read_all(self, stores: Readers) -> Iterator[Changes]:
         return self._changelogs.read(stores)

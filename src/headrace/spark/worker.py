@@ -69,6 +69,8 @@ class Batch:
     """By task, the versions of its last commits; only where a working copy may be on another machine."""
     most_bytes: int
     """How much a task reads at most of what it was given; the rest is left for the next batch."""
+    changelog_ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """How far changelog partitions go at least: a broker that tells of an earlier end is not believed."""
     global_ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """How far global tables are to be read before anything else."""
 

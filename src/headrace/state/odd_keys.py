@@ -18,6 +18,8 @@ LONGEST = 511
 """How many bytes a key of LMDB has at most."""
 _PART = 400
 _ID = 16
+_LAST = b"\xff" * (_PART + _ID + 1)
+"""Comes after all that a store may have."""
 _SIZE = struct.Struct(">I")
 
 
@@ -51,13 +53,11 @@ class OddKeys:
         self._transaction.delete(self._place(key), db=self._database)
 
     def range(self, low: bytes | None, high: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
-        """The entries from `low` to before `high` in the order of their keys."""
-        found = [
-            entry
-            for entry in self._from(low or b"", high)
-            if (low is None or entry[0] >= low) and (high is None or entry[0] < high)
-        ]
-        return reversed(found) if reverse else iter(found)
+        """The entries from `low` to before `high` in the order of their keys, read as far as they are asked for."""
+        for entries in self._before(low or b"", high) if reverse else self._from(low or b"", high):
+            for entry in sorted(map(_unpacked, entries), reverse=reverse):
+                if (low is None or entry[0] >= low) and (high is None or entry[0] < high):
+                    yield entry
 
     def erase(self) -> None:
         """Removes all entries."""
@@ -67,22 +67,36 @@ class OddKeys:
                 found = cursor.delete()
 
     def __len__(self) -> int:
-        return sum(1 for _ in self._from(b"", None)) if self.may_exist else 0
+        return sum(1 for entries in self._from(b"", None) for _ in entries) if self.may_exist else 0
 
-    def _from(self, low: bytes, high: bytes | None) -> Iterator[Entry]:
-        """The entries whose first part is not before that of `low` and not after that of `high`."""
+    def _from(self, low: bytes, high: bytes | None) -> Iterator[Iterator[bytes]]:
+        """The packed entries of one first part after the other, from that of `low` to that of `high`."""
         with self._transaction.cursor(db=self._database) as cursor:
             found = cursor.set_range(self._store + low[:_PART])
-            places = cursor.iternext() if found else iter(())
-            for part, entries in groupby(places, lambda entry: entry[0][:-_ID]):
-                beginning = part[_ID:]
-                if not part.startswith(self._store) or (high is not None and beginning > high[:_PART]):
+            for part, entries in groupby(cursor.iternext() if found else (), _part_of):
+                if not part.startswith(self._store) or (high is not None and part[_ID:] > high[:_PART]):
                     return
-                yield from sorted(_unpacked(packed) for _, packed in entries)
+                yield (packed for _, packed in entries)
+
+    def _before(self, low: bytes, high: bytes | None) -> Iterator[Iterator[bytes]]:
+        """The same from that of `high` back to that of `low`."""
+        end = self._store + (_LAST if high is None else high[:_PART])
+        if high is not None and len(high) >= _PART:
+            end += _LAST[: _ID + 1]  # behind all entries with this part
+        with self._transaction.cursor(db=self._database) as cursor:
+            found = cursor.prev() if cursor.set_range(end) else cursor.last()
+            for part, entries in groupby(cursor.iterprev() if found else (), _part_of):
+                if not part.startswith(self._store) or part[_ID:] < low[:_PART]:
+                    return
+                yield (packed for _, packed in entries)
 
     def _place(self, key: bytes) -> bytes:
         # The empty key comes before all others.
         return self._store + key[:_PART] + (_hash(key) if key else bytes(_ID))
+
+
+def _part_of(entry: Entry) -> bytes:
+    return entry[0][:-_ID]
 
 
 def _hash(data: bytes) -> bytes:

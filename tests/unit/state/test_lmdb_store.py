@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,8 @@ keys = st.one_of(
     st.binary(max_size=2).map(lambda end: LONG[:399] + end),
     st.binary(max_size=2).map(lambda end: LONG[:511] + end),
     st.binary(max_size=2).map(lambda end: LONG + end),
+    st.binary(min_size=1, max_size=2).map(lambda start: start + LONG),
+    st.tuples(st.binary(min_size=1, max_size=1), st.binary(max_size=1)).map(lambda ends: LONG.join(ends)),
 )
 
 
@@ -64,6 +67,24 @@ def test_keys_of_any_length_are_found_in_order(
         assert {key: reader.get(key) for key in (*entries, *removed)} == {
             key: left.get(key) for key in (*entries, *removed)
         }
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_range_of_long_keys_is_read_as_far_as_it_is_asked_for(stores: LmdbStores, reverse: bool) -> None:
+    entries = {f"{number:03}".encode() + LONG: b"x" * 1000 for number in range(500)}
+    with stores.environment.begin(write=True) as transaction:
+        stores.clear(transaction)
+        stores.apply(transaction, {"one": changes(entries)})
+    with stores.environment.begin() as transaction:
+        reader = stores.reader(transaction, "one")
+        tracemalloc.start()
+        try:
+            first = next(iter(reader.range(None, None, reverse=reverse)))
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert first[0] == (b"499" if reverse else b"000") + LONG
+    assert most < 50_000
 
 
 def test_a_store_is_erased_with_all_its_keys_and_no_other(stores: LmdbStores) -> None:
