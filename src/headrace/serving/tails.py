@@ -21,6 +21,10 @@ logger = logging.getLogger(__name__)
 MOST_WAITING_BYTES = 1024 * 1024
 """How much may wait for a follower."""
 _LOOK_SECONDS = 0.02
+_AT_ONCE = 25
+"""How many followers get a piece before the event loop turns to others."""
+_MOST_PENDING = 100
+"""How many deliveries may be under way before the tail reads on."""
 
 
 class Ending(Enum):
@@ -94,6 +98,10 @@ class Tail:
         self._followers: set[Follower] = set()
         self._positions: dict[int, int] = {}
         self._begun: asyncio.Future[None] = self._loop.create_future()
+        self._pending: deque[tuple[bytes, list[Follower]]] = deque()
+        """What is to be delivered, and to whom."""
+        self._has_room = threading.Event()
+        self._has_room.set()
         self._over = threading.Event()
         threading.Thread(target=self._run, name="headrace-tail", daemon=True).start()
 
@@ -135,6 +143,8 @@ class Tail:
             told = dict(reader.positions)
             self._tell(self._begin_at, told)
             while not self._over.is_set() and not self._closing.is_set():
+                if not self._has_room.wait(_LOOK_SECONDS):
+                    continue
                 changes = reader.read()
                 if reader.positions != told:
                     told = dict(reader.positions)
@@ -167,12 +177,32 @@ class Tail:
             self._begun.set_exception(error)
 
     def _deliver(self, piece: bytes, positions: dict[int, int]) -> None:
+        """Passes a piece to those who follow now, some at a time: each of them is woken to send it."""
         self._positions = positions
-        if piece:
-            for follower in self._followers:
+        if not piece:
+            return
+        followers = list(self._followers)
+        if not self._pending:
+            self._loop.call_soon(self._pass_on)
+        self._pending.extend(
+            (piece, followers[first : first + _AT_ONCE]) for first in range(0, len(followers), _AT_ONCE)
+        )
+        if len(self._pending) > _MOST_PENDING:
+            self._has_room.clear()
+
+    def _pass_on(self) -> None:
+        if self._pending:
+            piece, followers = self._pending.popleft()
+            for follower in followers:
                 follower.take(piece)
+        if len(self._pending) <= _MOST_PENDING:
+            self._has_room.set()
+        if self._pending:
+            self._loop.call_soon(self._pass_on)
 
     def _end(self, ending: Ending) -> None:
         self._over.set()
+        while self._pending:
+            self._pass_on()
         for follower in self._followers:
             follower.end(ending)

@@ -75,7 +75,7 @@ async def changes(
         if isinstance(error, GapError):
             raise Problem(410, "Changes are gone", str(error)) from error
         raise
-    return _Subscription(request, subscribers, served, follower, reader)
+    return _Subscription(subscribers, served, follower, reader)
 
 
 class Subscribers:
@@ -123,14 +123,12 @@ class _Subscription(StreamingResponse):
 
     def __init__(
         self,
-        request: Request,
         subscribers: Subscribers,
         store: ServedStore,
         follower: Follower,
         reader: ChangeReader | None,
     ) -> None:
         super().__init__(self._events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
-        self._request = request
         self._subscribers = subscribers
         self._texts = subscribers.service.texts[store.name]
         self._closing = subscribers.service.closing
@@ -156,7 +154,7 @@ class _Subscription(StreamingResponse):
         except GapError as error:
             yield _ending("gap", str(error))
             return
-        while not await self._request.is_disconnected():
+        while True:  # until the client goes: then it is cancelled, or what it yields cannot be sent
             live = await self._follower.next(_HEARTBEAT_SECONDS)
             if live is not None:
                 yield live
@@ -178,7 +176,7 @@ class _Subscription(StreamingResponse):
                     if change.offset < target[change.partition]:
                         yield encode_change(self._texts, _up_to(target, change))
                 delivered = _least(reader.positions, target)
-                if self._closing.is_set() or await self._request.is_disconnected():
+                if self._closing.is_set():
                     return
             self._close_reader()
             if self._follower.ending is Ending.BEHIND:
