@@ -1,6 +1,6 @@
 # Every target prepares what it needs: see scripts/setup.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-on-spark test-the-rest acceptance check parity explore chaos histories bench bench-quick clean
+.PHONY: help setup demo test test-on-spark test-the-rest acceptance check parity explore chaos histories soak bench bench-quick clean
 
 PYTHON := .venv/bin/python
 
@@ -54,6 +54,10 @@ histories: ## kill instances and check every answer of the others; SECONDS=… s
 	@scripts/setup all
 	@$(PYTHON) -m tests.histories $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 	@$(PYTHON) -m tests.histories --rolling 2 $(if $(SEED),--seed $(SEED))
+
+soak: ## an hour of everything at once: three brokers, a bad network, instances that die; SECONDS=… says how long
+	@scripts/setup all
+	@$(PYTHON) -m tests.soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 bench: ## race Kafka Streams and others; latency, recovery, growth, small batches, the service; up to 2.5 hours
 	@scripts/setup all

@@ -41,6 +41,8 @@ class Settings(msgspec.Struct):
     """Whether no batch runs before Spark has started."""
     pause_seconds: float
     """How long each phase of a batch takes at least."""
+    clock_jumps: bool
+    """Whether the clock is set by hours, back and forth, again and again."""
 
 
 def main() -> None:
@@ -53,6 +55,7 @@ def main() -> None:
         settings.sign,
         waits_for_spark=settings.waits_for_spark,
         pause_seconds=settings.pause_seconds,
+        clock_jumps=settings.clock_jumps,
     )
     signal.signal(signal.SIGUSR2, lambda *_: doom.hurry())
     config = StreamsConfig(

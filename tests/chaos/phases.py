@@ -37,6 +37,10 @@ KILLED_AT = (BEFORE_PRODUCE, AFTER_PRODUCE, AFTER_COMMIT, AFTER_HOLD, REBUILD)
 STOPPED_AT = (AFTER_PRODUCE, BEFORE_PRODUCE, AFTER_COMMIT)
 """Where a driver is stopped, to wake up when another one has taken over."""
 
+_HOURS_OFF = (0, 5, -7, 26, -2)
+"""How far the clock is off, one second after the other."""
+_real_time = time.time
+
 _STAGES = ("run_all_stages", "run_first_stage", "run_later_stage")
 """What workers run, by the names that jobs know it by."""
 
@@ -61,6 +65,7 @@ class Doom:
         *,
         waits_for_spark: bool = False,
         pause_seconds: float = 0.0,
+        clock_jumps: bool = False,
     ) -> None:
         self._phase = phase
         self._first_batch = first_batch
@@ -74,6 +79,9 @@ class Doom:
         if waits_for_spark:
             _replace(runtime.SparkRuntime, lambda spark: None, "first_worker")
         self._reach_into_workers(lambda run: _slowed(run, pause_seconds))
+        if clock_jumps:
+            let_clock_jump()
+            self._reach_into_workers(_with_jumping_clock)
         if phase in (AFTER_HOLD, REBUILD):
             self._reach_into_workers(lambda run: _doomed(run, phase, os.getpid(), first_batch))
 
@@ -126,13 +134,14 @@ class Doom:
         _replace(BatchLoop, tell_of_rebuilt, "_tell")
 
     def _announce_interruptions(self) -> None:
-        recover = Pipeline._recover
+        outlast = Pipeline._outlast
 
-        def tell_and_recover(pipeline: Pipeline, *arguments: Any) -> bool:
+        def tell_and_outlast(pipeline: Pipeline, error: Exception) -> bool:
+            # Also where it had just begun again: what it writes then may be lost too.
             say("interrupted")
-            return recover(pipeline, *arguments)
+            return outlast(pipeline, error)
 
-        _replace(Pipeline, tell_and_recover, "_recover")
+        _replace(Pipeline, tell_and_outlast, "_outlast")
 
     def _reach_into_workers(self, changed: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
         """Has Spark's workers and the first worker run something else."""
@@ -150,6 +159,24 @@ def _slowed(run: Callable[..., Any], seconds: float) -> Callable[..., Any]:
         return run(*arguments)
 
     return slowed
+
+
+def _with_jumping_clock(run: Callable[..., Any]) -> Callable[..., Any]:
+    """The function in a worker whose clock jumps as the driver's does."""
+
+    def skewed(*arguments: Any) -> Any:
+        from tests.chaos.phases import let_clock_jump
+
+        let_clock_jump()
+        return run(*arguments)
+
+    return skewed
+
+
+def let_clock_jump() -> None:
+    """Has this process's clock jump by hours each second."""
+    if time.time is _real_time:
+        _replace(time, lambda: _real_time() + _HOURS_OFF[int(time.monotonic()) % len(_HOURS_OFF)] * 3600, "time")
 
 
 def _doomed(run: Callable[..., Any], phase: str, driver: int, first_batch: int) -> Callable[..., Any]:

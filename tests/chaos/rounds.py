@@ -42,7 +42,11 @@ COPIES_OLD = "copies-old"
 """The working copies of an earlier commit are back, with entries that were deleted since."""
 TWO_DRIVERS = "two-drivers"
 """Two processes are started at the same moment, at the beginning and again on the way."""
-LOSSES = (*STOPPED_AFTER, COPIES_LOST, COPIES_OLD, TWO_DRIVERS)
+POWER_LOST = "power-lost"
+"""The machine goes down, and of what was not synced some pages are lost."""
+CLOCK_JUMPS = "clock-jumps"
+"""The clock of the machine is set by hours, back and forth."""
+LOSSES = (*STOPPED_AFTER, COPIES_LOST, COPIES_OLD, POWER_LOST, TWO_DRIVERS, CLOCK_JUMPS)
 PHASES = (*KILLED_AT, *(f"{STOPPED}{phase}" for phase in STOPPED_AT), *LOSSES)
 UNDISTURBED = "undisturbed"
 EVERY_PHASE = "every-phase"
@@ -63,6 +67,8 @@ _POLL_SECONDS = 0.1
 _ANSWER_SECONDS = 10.0
 _PATIENCE_SECONDS = 300.0
 _MOST_STARTS = 16
+_EARLIER_BOOT = "00000000"
+_PAGE_BYTES = 4096
 _SKIPPED = "Couldn't find leader endpoint for partitions"
 _NAMES = {
     "driver": "the driver",
@@ -194,6 +200,10 @@ def _strike(run: Run, kind: str, batch: int, chance: random.Random) -> None:
         run.lose_copies(batch)
     elif kind == COPIES_OLD:
         run.bring_back_copies(batch)
+    elif kind == POWER_LOST:
+        run.lose_power(batch)
+    elif kind == CLOCK_JUMPS:
+        run.set_clocks(batch)
     elif kind == TWO_DRIVERS:
         run.start_two(moved=chance.random() < 0.5)
         run.kill_in_passing(batch)
@@ -208,6 +218,8 @@ def _strike(run: Run, kind: str, batch: int, chance: random.Random) -> None:
         run.start_two()
         run.lose_copies(1)
         run.bring_back_copies(1)
+        run.lose_power(1)
+        run.set_clocks(1)
     elif kind == EVERY_VICTIM:
         for number, victim in enumerate(chance.sample(("driver", "worker", "broker"), 3)):
             run.strike_at_random(victim, 1 + 3 * number, chance)
@@ -241,6 +253,7 @@ class Run:
         """What the application is told of."""
         self._lives: list[Application] = []
         self._machine = "machine-1"
+        self._clock_jumps = False
         self._shared = False
         """Whether two processes have used the same working copies at the same time."""
 
@@ -336,6 +349,24 @@ class Run:
         self._end_all()
         shutil.rmtree(self._copies)
         self._see_rebuilt("removed the working copies")
+
+    def lose_power(self, batch: int) -> None:
+        """Has the application go on after another boot of its machine, with working copies that are torn."""
+        self.kill_in_passing(batch)
+        self._end_all()
+        torn = sum(_tear(path, self._chance) for path in self._copies.rglob("data.mdb"))
+        assert torn, "there were no working copies"
+        earlier = self._copies.with_name(_EARLIER_BOOT)
+        self._copies.rename(earlier)
+        self._see_rebuilt(f"lost power, and {torn} pages of working copies with it")
+        assert not earlier.exists(), "working copies of an earlier boot are still there"
+
+    def set_clocks(self, batch: int) -> None:
+        """Has the application run on while its clock is set by hours, and be killed on the way."""
+        self._end_all()
+        self._clock_jumps = True
+        self.kill_in_passing(self._committed_batch() + 1 if self._outcome.starts else batch)
+        self._note("set the clock by up to 26 hours each second", self._orders_done())
 
     def bring_back_copies(self, batch: int) -> None:
         """Has the application go on with the working copies of an earlier commit."""
@@ -460,6 +491,7 @@ class Run:
             sign,
             self._chance.random() < 0.5 if self._waits_for_spark is None else self._waits_for_spark,
             self._pause_seconds if pause_seconds is None else pause_seconds,
+            self._clock_jumps,
         )
         self._lives.append(Application(settings, self._directory / f"life-{self._outcome.starts}.log"))
         return self._lives[-1]
@@ -509,3 +541,14 @@ class Run:
             life.kill()
             life.await_jvm_end()
         await_unused(self._directory)  # workers may outlive their JVM for a moment
+
+
+def _tear(path: Path, chance: random.Random) -> int:
+    """Makes some pages of a file what they may be when the machine went down before they were written."""
+    pages = path.stat().st_size // _PAGE_BYTES
+    lost = [page for page in range(pages) if chance.random() < 0.3]
+    with path.open("r+b") as file:
+        for page in lost:
+            file.seek(page * _PAGE_BYTES)
+            file.write(bytes(_PAGE_BYTES))
+    return len(lost)

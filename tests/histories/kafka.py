@@ -11,6 +11,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from headrace.errors import KafkaAway
 from headrace.kafka.clients import ClientSettings
 from headrace.kafka.topics import Topics
 from headrace.serdes.forms.window_key import unpack_window_store_key
@@ -70,7 +71,10 @@ class Observer:
 
     def _look(self) -> None:
         asked = time.monotonic()
-        ends = self._topics.ends(self._places)
+        try:
+            ends = self._topics.ends(self._places)
+        except KafkaAway:
+            return
         answered = time.monotonic()
         self._samples.append(Sample(asked, answered, {self._places[place]: end for place, end in ends.items()}))
 

@@ -63,7 +63,7 @@ def play(kafka: EmbeddedKafka, directory: Path, seconds: float, seed: object) ->
         strikes = Strikes(shop, random.Random(f"{seed}-strikes"))
         outcome.strikes = strikes.counts
         readers = [RestReader(number, lambda: shop.addresses, history, seed) for number in range(CLIENTS)]
-        outcome.violations = _under_load(shop, history, outcome, readers, lambda: strikes.go_on(seconds))
+        outcome.violations = under_load(shop, history, outcome, readers, lambda: strikes.go_on(seconds))
     return outcome
 
 
@@ -83,7 +83,7 @@ def roll(kafka: EmbeddedKafka, directory: Path, rounds: int, seed: object) -> Ou
                 for process in shop.processes:
                     restarts.restart(process)
 
-        outcome.violations = _under_load(shop, history, outcome, readers, restart_all, restarts.was_up)
+        outcome.violations = under_load(shop, history, outcome, readers, restart_all, restarts.was_up)
     return outcome
 
 
@@ -125,7 +125,7 @@ class Restarts:
 def _run(kafka: EmbeddedKafka, directory: Path, seed: object) -> Iterator[tuple[Shop, History, Outcome]]:
     began = time.monotonic()
     outcome = Outcome(seed)
-    shop = Shop(kafka, directory, random.Random(f"{seed}-orders"))
+    shop = Shop(kafka.bootstrap_servers, directory, random.Random(f"{seed}-orders"))
     try:
         shop.settle()
         yield shop, History(), outcome
@@ -134,7 +134,7 @@ def _run(kafka: EmbeddedKafka, directory: Path, seed: object) -> Iterator[tuple[
         outcome.seconds = time.monotonic() - began
 
 
-def _under_load(
+def under_load(
     shop: Shop,
     history: History,
     outcome: Outcome,

@@ -15,26 +15,36 @@ import msgspec
 from confluent_kafka import Producer
 
 from headrace.kafka.clients import ClientSettings
-from headrace.kafka.embedded import EmbeddedKafka
 from tests.histories.checker import Committed
 from tests.histories.orders import PARTITIONS, REVENUE, SOURCE, STORES, Expected, random_order
 from tests.instances.processes import Instances, Process, free_ports, wait_until
 
 INSTANCES = 3
-_PAUSE_SECONDS = 0.01
+ORDERS_A_SECOND = 100.0
 _FLUSH_SECONDS = 60.0
 
 
 class Shop:
     """Three instances on one Kafka: two that may run the pipeline, and one that only ever serves."""
 
-    def __init__(self, kafka: EmbeddedKafka, directory: Path, chance: random.Random) -> None:
-        self.settings = ClientSettings(kafka.bootstrap_servers)
+    def __init__(
+        self,
+        servers: str,
+        directory: Path,
+        chance: random.Random,
+        *,
+        instances_servers: str | None = None,
+        orders_a_second: float = ORDERS_A_SECOND,
+    ) -> None:
+        """`instances_servers` is how instances reach Kafka, where that is another way."""
+        self.settings = ClientSettings(servers)
         self.processes = [Process(port, directory) for port in free_ports(INSTANCES)]
         self.expected = Expected()
         self._server = self.processes[-1]
         self._instances = Instances(self.processes)
-        self._state_dir = kafka.state_dir
+        self.state_dir = directory / "instances"
+        self._instances_servers = instances_servers or servers
+        self._pause_seconds = 1 / orders_a_second
         self._producer = Producer(self.settings.producer(partitioner="murmur2_random", enable_idempotence=True))
         self._chance = chance
 
@@ -48,7 +58,8 @@ class Shop:
     def start(self, process: Process) -> None:
         """Starts an instance."""
         command = ["serve"] if process is self._server else ["run", "--create-topics", "--partitions", str(PARTITIONS)]
-        options = ["--port", str(process.port), "--state-dir", str(self._state_dir), "--log-file", str(process.log)]
+        options = ["--bootstrap-servers", self._instances_servers, "--state-dir", str(self.state_dir)]
+        options += ["--port", str(process.port), "--log-file", str(process.log)]
         process.start("-m", "tests.histories.application", *command, "tests.histories.orders:topology", *options)
 
     def settle(self) -> None:
@@ -103,7 +114,7 @@ class Shop:
         over = threading.Event()
 
         def flow() -> None:
-            while not over.wait(_PAUSE_SECONDS):
+            while not over.wait(self._pause_seconds):
                 order = random_order(self._chance)
                 self.expected.add(order)
                 self._producer.produce(SOURCE, order.value, order.key)

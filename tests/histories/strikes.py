@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tests.histories.shop import Shop
 from tests.instances.processes import Process, wait_until
@@ -16,7 +16,6 @@ STOP = "stop and continue"
 END = "end"
 KINDS = (KILL, KILL_IN_TRANSACTION, STOP, END)
 
-_PAUSE_SECONDS = (0.2, 3.0)
 _SHORT_STOP_SECONDS = (0.3, 3.0)
 _LONG_STOP_SECONDS = (6.5, 10.0)
 """Longer than it takes until Kafka gives the partitions to others."""
@@ -25,16 +24,22 @@ _LONG_STOP_SECONDS = (6.5, 10.0)
 class Strikes:
     """Strikes instances one after the other; at least one goes on all the time."""
 
-    def __init__(self, shop: Shop, chance: random.Random) -> None:
+    kinds: Sequence[str] = KINDS
+    pause_seconds = (0.2, 3.0)
+    """How long nothing happens before and after a strike."""
+
+    def __init__(self, shop: Shop, chance: random.Random, spared: Collection[Process] = ()) -> None:
+        """Those that are `spared` are stopped at times, and never killed or ended."""
         self._shop = shop
         self._chance = chance
-        self.counts: Counter[str] = Counter(dict.fromkeys(KINDS, 0))
+        self._spared = spared
+        self.counts: Counter[str] = Counter(dict.fromkeys(self.kinds, 0))
 
     def go_on(self, seconds: float) -> None:
         """Strikes in every way, in any order, and again until the time is over."""
         over = time.monotonic() + seconds
         while True:
-            for kind in self._chance.sample(KINDS, len(KINDS)):
+            for kind in self._chance.sample(self.kinds, len(self.kinds)):
                 self._pause()
                 self.strike(kind)
                 self._pause()
@@ -48,10 +53,13 @@ class Strikes:
         if len(running) == 1:
             wait_until(lambda: running[0].is_ready, "the last instance is ready")
             return
-        victim = self._chance.choice(running)
+        victims = [each for each in running if kind == STOP or each not in self._spared]
+        if not victims:
+            return
+        victim = self._chance.choice(victims)
         if kind == KILL_IN_TRANSACTION:
             leader = self._shop.leader()
-            if leader is None:
+            if leader is None or leader in self._spared:
                 kind = KILL
             else:
                 self._shop.die_in_transaction(leader)
@@ -79,4 +87,4 @@ class Strikes:
             wait_until(lambda: all(process.is_ready for process in ended), "those that were started are ready")
 
     def _pause(self) -> None:
-        time.sleep(self._chance.uniform(*_PAUSE_SECONDS))
+        time.sleep(self._chance.uniform(*self.pause_seconds))

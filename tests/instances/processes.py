@@ -74,6 +74,11 @@ class Process:
             )
 
     @property
+    def pid(self) -> int | None:
+        """Its process; None where it has never been started."""
+        return None if self._process is None else self._process.pid
+
+    @property
     def is_running(self) -> bool:
         """Whether it has not ended."""
         return self._process is not None and self._process.poll() is None

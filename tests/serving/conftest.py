@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from headrace.kafka.embedded import EmbeddedKafka
+from tests.serving.served import Served, serving
 from tests.serving.shop import BASE, KEYS, MINUTE, counter, shop
 from tests.serving.stage import Running, Stage
 
@@ -58,6 +59,14 @@ def app(embedded_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory)
         yield Fixed(stage, running, prefix)
     finally:
         stage.close()
+
+
+@pytest.fixture
+def served(counting: MakeStage) -> Iterator[tuple[Served, Stage]]:
+    """An instance in a process of its own, with the stage it is on."""
+    stage = counting(partitions=1)
+    with serving(stage) as served:
+        yield served, stage
 
 
 @pytest.fixture

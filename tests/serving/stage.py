@@ -143,6 +143,12 @@ class Stage:
         self._producer.init_transactions(TIMEOUT)
         self._closing = ExitStack()
 
+    @property
+    def source(self) -> str:
+        """The topic that the application reads, where it is one."""
+        [topic] = source_topics(self.topology)
+        return topic
+
     def pipe(self, topic: str, records: Iterable[tuple[Any, Any, int]]) -> None:
         """Has the tasks work on records (key, value, timestamp), and commits what comes of it."""
         inputs = [driver.input_topic(topic) for driver in self.drivers]

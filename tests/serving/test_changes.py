@@ -22,14 +22,14 @@ from headrace.serving.changes import ChangeReader
 from headrace.serving.config import ServingConfig
 from tests.serving.conftest import Fixed, MakeStage
 from tests.serving.stage import Running, Stage, wait_until
-from tests.serving.test_routing import KEYS, _source
+from tests.serving.test_routing import KEYS
 
 ODD = ["line\u2028separator", "next\x85line", "a\rb\nc", "日本"]
 
 
 def feed(stage: Stage) -> None:
     """Each key once: Kafka may remove earlier values of a key at any time."""
-    stage.pipe(_source(stage), [(key, "x", 1000) for key in KEYS])
+    stage.pipe(stage.source, [(key, "x", 1000) for key in KEYS])
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_changes_from_the_beginning_and_on(counting: MakeStage, readers: list[Ch
         for partition in range(3):
             offsets = [change.offset for change in found if change.partition == partition]
             assert offsets == sorted(offsets)
-        stage.pipe(_source(stage), [(key, "x", 5000) for key in ODD])
+        stage.pipe(stage.source, [(key, "x", 5000) for key in ODD])
         assert {change.key for change in islice(changes, len(ODD))} == set(ODD)
         changes.close()
         are_closed(running, readers)
@@ -168,7 +168,7 @@ def test_a_client_goes_on_at_another_instance(counting: MakeStage) -> None:
         changes = client.store("n").changes("beginning")
         seen = list(islice(changes, total))
         ending.close()
-        stage.pipe(_source(stage), [("after", "x", 5000)])
+        stage.pipe(stage.source, [("after", "x", 5000)])
         assert next(changes).key == "after"
         places = {(change.partition, change.offset) for change in seen}
         assert len(places) == total

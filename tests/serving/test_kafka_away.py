@@ -17,7 +17,7 @@ import pytest
 from headrace.kafka.embedded import EmbeddedKafka
 from tests.serving.shop import counter
 from tests.serving.stage import Running, Stage, wait_until
-from tests.serving.test_routing import KEYS, _source, feed
+from tests.serving.test_routing import KEYS, feed
 
 
 @pytest.fixture
@@ -81,6 +81,6 @@ def test_a_long_absence(
         tell_broker(kafka, signal.SIGCONT)
     wait_until(lambda: troubles(http, running[0]) == {None}, "that Kafka is back")
     stage.settle(running)
-    stage.pipe(_source(stage), [("key3", "x", 9000)])
+    stage.pipe(stage.source, [("key3", "x", 9000)])
     for each in running:
         wait_until(partial(has, http, each, "key3", 5), "what is new")

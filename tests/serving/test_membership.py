@@ -24,7 +24,7 @@ from headrace.serving.membership import GroupMember, Member, Place, View, instan
 from headrace.serving.metadata import metadata_for_all
 from tests.serving.conftest import MakeStage
 from tests.serving.stage import TIMEOUT, Running, Stage, answer_of, by_partition, pages, wait_until
-from tests.serving.test_routing import KEYS, _source, feed
+from tests.serving.test_routing import KEYS, feed
 
 VALUE = (7).to_bytes(8, "big")
 
@@ -392,7 +392,7 @@ def test_an_instance_that_cannot_go_on_gives_its_partitions_away(
         raise OSError("no space left")
 
     monkeypatch.setattr(failing.instance._copies, "take", fail)
-    stage.pipe(_source(stage), [(key, "x", 2000) for key in KEYS])
+    stage.pipe(stage.source, [(key, "x", 2000) for key in KEYS])
     wait_until(lambda: failing.instance.failure is not None, "the failure")
     assert http.get(f"{failing.url}/healthz").status_code == 503
     assert http.get(f"{failing.url}/readyz").status_code == 503
@@ -426,7 +426,7 @@ def test_pages_while_partitions_move_and_data_changes(counting: MakeStage, http:
         number = 0
         while not over.is_set():
             number += 1
-            stage.pipe(_source(stage), [(f"moving{number % 50}", "x", 3000), (f"a{number % 9}", "x", 3000)])
+            stage.pipe(stage.source, [(f"moving{number % 50}", "x", 3000), (f"a{number % 9}", "x", 3000)])
 
     changing = threading.Thread(target=change)
     changing.start()
@@ -540,7 +540,7 @@ def test_a_full_disk_is_told_of(counting: MakeStage, monkeypatch: pytest.MonkeyP
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(running.instance._copies, "take", fail)
-    stage.pipe(_source(stage), [(key, "x", 2000) for key in KEYS])
+    stage.pipe(stage.source, [(key, "x", 2000) for key in KEYS])
     wait_until(lambda: failures, "the failure")
     assert isinstance(failures[0], DiskFull)
     assert "The disk is full: the state directory" in str(failures[0])

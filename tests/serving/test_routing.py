@@ -40,12 +40,7 @@ class Spy:
 
 
 def feed(stage: Stage) -> None:
-    stage.pipe(_source(stage), [(key, "x", 1000) for key in KEYS for _ in range(1 + int(key[3:]))])
-
-
-def _source(stage: Stage) -> str:
-    (topic,) = (topic for node in stage.topology.nodes.values() for topic in getattr(node, "topics", ()))
-    return str(topic)
+    stage.pipe(stage.source, [(key, "x", 1000) for key in KEYS for _ in range(1 + int(key[3:]))])
 
 
 def owner(running: list[Running], partition: int) -> Running:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from headrace import Consumed, Serdes, StreamsBuilder
 from headrace.kafka.clients import ClientSettings
@@ -42,7 +43,7 @@ def source(settings: ClientSettings, topic: str) -> Iterator[Source]:
     topology = builder.build()
     known = {topic: PARTITIONS}
     layout = lay_out(topology, plan_partitions(topology, known), "planned", known)
-    source = Source(settings, layout, "planned", {}, {}, Pace({}), skips_lost=False)
+    source = Source(settings, layout, "planned", {}, {}, Pace({}), changelogs={}, skips_lost=False)
     source.begin()
     yield source
     source.close()
@@ -84,3 +85,28 @@ def test_what_is_much_is_left_to_the_workers(settings: ClientSettings, topic: st
 
 def test_where_there_is_nothing_nothing_is_planned(source: Source) -> None:
     assert source.plan() == []
+
+
+def test_a_changelog_with_more_partitions_is_told_of_once(
+    settings: ClientSettings, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    changelog = f"{topic}-n-changelog"
+    Topics(settings).create([TopicSpec(changelog, 2)])
+    builder = StreamsBuilder()
+    builder.stream(topic, Consumed(key=TEXT, value=TEXT)).foreach(lambda key, value: None)
+    topology = builder.build()
+    known = {topic: PARTITIONS}
+    layout = lay_out(topology, plan_partitions(topology, known), "planned", known)
+    source = Source(settings, layout, "planned", {}, {}, Pace({}), changelogs={changelog: 2}, skips_lost=False)
+    source.begin()
+    assert not caplog.records
+    admin = AdminClient(settings.admin())
+    admin.create_partitions([NewPartitions(changelog, 5)])[changelog].result()
+    while Topics(settings).describe([changelog])[changelog] != 5:
+        pass
+    for _ in range(2):
+        source.look_again()
+        source.plan()
+    [told] = caplog.records
+    assert told.getMessage().startswith(f"Topic {changelog} has 5 partitions and had 2.")
+    source.close()

@@ -13,6 +13,8 @@ COMMITS = "commits"
 """The topic with a record for each batch that was committed; the owner of its partition leads."""
 _COMMITS_CONFIGS = {
     "cleanup.policy": "compact",
+    # When a batch was committed is told by the clock of the broker: the one of the application may be wrong.
+    "message.timestamp.type": "LogAppendTime",
     # Each batch writes a record and only the last one counts: what came before it is removed soon.
     "segment.bytes": str(16 * 1024 * 1024),
     "max.message.bytes": str(16 * 1024 * 1024),

@@ -65,6 +65,8 @@ class BatchLoop:
         self._on_progress = on_progress
         self._pace = pace
         committed = committer.last()
+        topics = Topics(program.settings)
+        changelogs = topics.describe(program.changelogs.values())
         self._source = Source(
             program.settings,
             program.layout,
@@ -72,12 +74,11 @@ class BatchLoop:
             {} if committed is None else committed.positions(),
             {} if committed is None else committed.topic_ids,
             self._pace,
+            changelogs=changelogs,
             skips_lost=program.skips_lost,
         )
         self._source.begin()
-        topics = Topics(program.settings)
-        counts = topics.describe(program.changelogs.values())
-        places = [(topic, number) for topic, count in counts.items() for number in range(count)]
+        places = [(topic, number) for topic, count in changelogs.items() for number in range(count)]
         self._changelog_ends = ChangelogEnds(committer.least_ends(places), self._changelogs())
         self._changelog_ids = topics.ids(program.changelogs.values())
         self._tried = ""

@@ -25,7 +25,7 @@ from headrace.kafka.internal_topics import commits_topic
 from headrace.kafka.topics import WRITES, Topics
 from headrace.record import NO_HEADERS
 from headrace.spark.changelog_ends import find_claim
-from headrace.spark.commit_record import CLAIM, KEY, CommitRecord, last_commit, taken_over
+from headrace.spark.commit_record import CLAIM, KEY, CommitRecord, claimed_commit, last_commit, taken_over
 from headrace.spark.ranges import Row
 from headrace.spark.results import Outputs, Refused, produce_all
 
@@ -86,14 +86,17 @@ class TransactionalCommitter:
         self._last: CommitRecord | None = None
         """The last commit that it knows of."""
         self._knows_last = False
+        self._claimed_at = _now()
+        """When it wrote its claim, by the clock of the broker: Kafka refuses what is far ahead of that."""
 
     def last(self) -> CommitRecord | None:
         """The last commit, now that no other process can make one any more; None where there is none."""
-        claim = None
         if self._replicated([commits_topic(self._application_id)]):
             claim = uuid.uuid4().hex.encode()
             self._write(Outputs(), self._row(CLAIM, claim), {})
-        self._last = last_commit(self._settings, self._application_id, claim=claim)
+            self._last, self._claimed_at = claimed_commit(self._settings, self._application_id, claim)
+        else:
+            self._last = last_commit(self._settings, self._application_id)
         self._knows_last = True
         return self._last
 
@@ -109,10 +112,9 @@ class TransactionalCommitter:
             return {}
         claim = uuid.uuid4().hex.encode()
         rows: list[tuple[str, list[Row]]] = [
-            (topic, [(number, _now(), CLAIM, claim, NO_HEADERS)]) for topic, number in places
+            (topic, [(number, self._claimed_at, CLAIM, claim, NO_HEADERS)]) for topic, number in places
         ]
-        with contextlib.suppress(_NotMeant):
-            self._write(Outputs(), rows, {}, _decline)
+        self._write_and_abort(rows)
         return find_claim(self._settings, self._application_id, places, claim, _START_SECONDS)
 
     def _replicated(self, names: Iterable[str]) -> set[str]:
@@ -157,21 +159,25 @@ class TransactionalCommitter:
             check()
             _bounded(producer, lambda: producer.commit_transaction(self._timeout), self._timeout)
         except _FAILED as error:
-            self._await_reason(refused)
-            if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.UNKNOWN:
-                self._ask_again()
-            told, known = _told(error), self._producers_error()
-            if known is not None and known.args[0].fatal():
-                reason = self._reason(known, [])
-            else:
-                if known is not None and told.args[0].code() in _NO_REASON:
-                    told = known
-                reason = self._reason(told, refused, {topic for topic, _ in offsets})
+            reason = self._reason_of(error, refused, {topic for topic, _ in offsets})
             self._abort(reason)
             raise reason from error
         except HeadraceError as refusal:
             self._abort(refusal)
             raise
+
+    def _write_and_abort(self, rows: list[tuple[str, list[Row]]]) -> None:
+        """Writes rows in a transaction that is aborted: they are in Kafka, and no read_committed reader sees them."""
+        producer = self._producer
+        refused: list[Refused] = []
+        self._began = time.monotonic()
+        try:
+            producer.begin_transaction()
+            refused = produce_all(producer, rows)
+            self._deliver(refused, {topic for topic, _ in rows})
+            _bounded(producer, lambda: producer.abort_transaction(self._timeout), self._timeout)
+        except _FAILED as error:
+            raise self._reason_of(error, refused, ()) from error
 
     def close(self) -> None:
         """Lets go of the connections, and of what was not sent."""
@@ -245,9 +251,21 @@ class TransactionalCommitter:
         if isinstance(reason, (FencedError, KafkaAway)):
             return  # a new producer ends it
         with contextlib.suppress(KafkaException):
-            self._producer.abort_transaction(_ABORT_SECONDS)
+            _bounded(self._producer, lambda: self._producer.abort_transaction(_ABORT_SECONDS), _ABORT_SECONDS)
 
     # --- what went wrong -----------------------------------------------------------------------------------------
+
+    def _reason_of(self, error: Exception, refused: list[Refused], read: Iterable[str]) -> Exception:
+        """The error to raise for one that a transaction failed with."""
+        self._await_reason(refused)
+        if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.UNKNOWN:
+            self._ask_again()
+        told, known = _told(error), self._producers_error()
+        if known is not None and known.args[0].fatal():
+            return self._reason(known, [])
+        if known is not None and told.args[0].code() in _NO_REASON:
+            told = known
+        return self._reason(told, refused, read)
 
     def _reason(self, error: KafkaException, refused: list[Refused], read: Iterable[str] = ()) -> Exception:
         """The error to raise for one of librdkafka's; `read` are the topics whose offsets were committed."""
@@ -374,14 +392,6 @@ class PlainCommitter(TransactionalCommitter):
 
     def _new_producer(self) -> Producer:
         return self._plain_producer()
-
-
-class _NotMeant(HeadraceError):
-    """What was written is not to be committed."""
-
-
-def _decline() -> None:
-    raise _NotMeant("only to see where it goes")
 
 
 def _now() -> int:

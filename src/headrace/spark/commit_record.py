@@ -78,34 +78,50 @@ class CommitRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         return packed if len(packed) < _COMPRESSED_FROM else zlib.compress(packed, _COMPRESSION_LEVEL)
 
 
-def last_commit(
-    settings: ClientSettings, application_id: str, patience: float = 0.0, claim: bytes | None = None
-) -> CommitRecord | None:
+def last_commit(settings: ClientSettings, application_id: str, patience: float = 0.0) -> CommitRecord | None:
     """The last commit that any process has made, None where there is none. Asking disturbs no running application.
 
     A commit that is under way is waited for, for so many seconds. A broker that stood still while another one took its
-    place does not know of that when it goes on, and answers with what was the last commit before. Who must not believe
-    it gives the value of a `claim` that was written before: an answer without it is not the last one.
+    place does not know of that when it goes on, and answers with what was the last commit before.
     """
+    return _look_for_last(settings, application_id, patience).commit
+
+
+class Claimed(NamedTuple):
+    """The last commit of a process that has written a claim, and when that was by the clock of the broker."""
+
+    commit: CommitRecord | None
+    at: int
+
+
+def claimed_commit(settings: ClientSettings, application_id: str, claim: bytes) -> Claimed:
+    """The last commit as a broker has it that also has the claim: one that was replaced is not believed."""
     deadline = time.monotonic() + _SILENCE_SECONDS
     while True:
-        found = _look_for_last(settings, application_id, patience)
-        if claim is None or found.claim == claim:
-            return found.commit
+        found = _look_for_last(settings, application_id)
+        if found.claim is not None and found.claim.value == claim:
+            return Claimed(found.commit, found.claim.at)
         if time.monotonic() > deadline:
             topic = commits_topic(application_id)
             raise KafkaAway(f"Kafka at {settings.bootstrap_servers} does not show what was written to topic {topic}")
         time.sleep(_PAUSE_SECONDS)
 
 
+class _Seen(NamedTuple):
+    """A record of the topic of commits."""
+
+    value: bytes
+    at: int
+
+
 class _Found(NamedTuple):
     """What a look at the topic of commits has found."""
 
     commit: CommitRecord | None
-    claim: bytes | None
+    claim: _Seen | None
 
 
-def _look_for_last(settings: ClientSettings, application_id: str, patience: float) -> _Found:
+def _look_for_last(settings: ClientSettings, application_id: str, patience: float = 0.0) -> _Found:
     """The last commit and the last claim, as the broker has them that counts as the leader for those who ask first."""
     topic = commits_topic(application_id)
     topics = Topics(settings, _SILENCE_SECONDS)
@@ -132,7 +148,7 @@ def _look_for_last(settings: ClientSettings, application_id: str, patience: floa
             found = _last_records(consumer, TopicPartition(topic, 0, start), end)
             commit = found.get(KEY)
             if commit is not None or start == beginning:
-                return _Found(None if commit is None else unpack_commit(commit, topic), found.get(CLAIM))
+                return _Found(None if commit is None else unpack_commit(commit.value, topic), found.get(CLAIM))
             look *= 16
     except KafkaException as error:
         if is_away(error):
@@ -144,13 +160,13 @@ def _look_for_last(settings: ClientSettings, application_id: str, patience: floa
         consumer.close()
 
 
-def _last_records(consumer: Consumer, start: TopicPartition, end: int) -> dict[bytes, bytes]:
-    """The last committed value of each key between two offsets; open transactions are not waited for.
+def _last_records(consumer: Consumer, start: TopicPartition, end: int) -> dict[bytes, _Seen]:
+    """The last committed record of each key between two offsets; open transactions are not waited for.
 
     While another process commits there is always more to read: what comes after the end is not asked for.
     """
     consumer.assign([start])
-    found: dict[bytes, bytes] = {}
+    found: dict[bytes, _Seen] = {}
     deadline = time.monotonic() + _SILENCE_SECONDS
     while time.monotonic() < deadline:
         message = consumer.poll(1.0)
@@ -159,7 +175,7 @@ def _last_records(consumer: Consumer, start: TopicPartition, end: int) -> dict[b
         error = message.error()
         if error is None:
             if message.key() is not None and message.value() is not None:
-                found[message.key()] = message.value()
+                found[message.key()] = _Seen(message.value(), message.timestamp()[1])
             if int(message.offset() or 0) >= end - 1:
                 return found
         elif error.code() == KafkaError._PARTITION_EOF:

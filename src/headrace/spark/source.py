@@ -49,16 +49,18 @@ class Source:
         topic_ids: Mapping[str, str],
         pace: Pace,
         *,
+        changelogs: Mapping[str, int],
         skips_lost: bool,
     ) -> None:
         """`positions` are those of the last commit, in the topics of these ids.
 
-        What is not among them begins where its source says.
+        What is not among them begins where its source says. `changelogs` are the partitions that changelogs have.
         """
         self._settings = settings
         self._layout = layout
         self._pace = pace
         self._skips_lost = skips_lost
+        self._changelogs = dict(changelogs)
         self._topics = Topics(settings, _SILENCE_SECONDS)
         self._tail = Tail(settings, group)
         self.positions: dict[Place, int] = dict(positions)
@@ -150,6 +152,7 @@ class Source:
         interval = _LOOK_FOR_TOPICS_SECONDS if self._layout.patterns else _LOOK_SECONDS
         self._next_look = time.monotonic() + interval
         counts = self._topics.describe()
+        self._see_changelogs(counts)
         found = {(topic, number) for topic in self._layout.sources(counts) for number in range(counts[topic])}
         self._check_missing({topic for topic, _ in self._known} - counts.keys())
         again = self._forget_created_again({topic for topic, _ in found})
@@ -158,6 +161,18 @@ class Source:
         self._begin_to_read(found - self.positions.keys(), again)
         self._known = found
         return True
+
+    def _see_changelogs(self, counts: Mapping[str, int]) -> None:
+        """Says where somebody has given a changelog more partitions; tasks write as they did."""
+        for topic, known in self._changelogs.items():
+            count = counts.get(topic, known)
+            if count != known:
+                self._changelogs[topic] = count
+                logger.warning(
+                    "Topic %s has %d partitions and had %d. The application goes on as before, but its next start is "
+                    "refused: internal topics must not be changed.",
+                    *(topic, count, known),
+                )
 
     def _check_missing(self, missing: set[str]) -> None:
         """Raises where a topic that is read by its name was not there when last looked for, and still is not."""

@@ -1,0 +1,1 @@
+"""An hour of everything at once."""
