@@ -81,7 +81,7 @@ class Running:
     def signed(self, method: str, path: str, body: bytes = b"") -> dict[str, str]:
         """The headers of a peer's request, which are good for one."""
         signer = self.service.peers._signer
-        return {APPLICATION_HEADER: self.service.application_id, **signer.sign(method, path, body)}
+        return {APPLICATION_HEADER: self.service.application_id, **signer.sign(self.address, method, path, body)}
 
     def store(self, name: str) -> Store:
         """The store as Python programs of the process ask it."""

@@ -156,13 +156,13 @@ def test_peers_sign_with_a_secret_of_their_own(guarded: list[Running], http: htt
     running = guarded[0]
     application_id = running.service.application_id
     for secret in (TOKEN, "", PEER_TOKEN + "x"):
-        signed = PeerSigner(secret.encode(), application_id).sign("GET", STATUS_PATH, b"")
+        signed = PeerSigner(secret.encode(), application_id).sign(running.address, "GET", STATUS_PATH, b"")
         assert http.get(running.url + STATUS_PATH, headers=signed).status_code == 401
     for headers in ({}, {"Authorization": f"Bearer {TOKEN}"}, {"Authorization": f"Bearer {PEER_TOKEN}"}):
         assert http.get(running.url + STATUS_PATH, headers=headers).status_code == 401
         assert http.post(running.url + SHUTDOWN_PATH, headers=headers).status_code == 401
     signer = PeerSigner(PEER_TOKEN.encode(), application_id)
-    signed = {APPLICATION_HEADER: application_id, **signer.sign("GET", STATUS_PATH, b"")}
+    signed = {APPLICATION_HEADER: application_id, **signer.sign(running.address, "GET", STATUS_PATH, b"")}
     assert http.get(running.url + STATUS_PATH, headers=signed).status_code == 200
 
 
@@ -223,6 +223,16 @@ def test_who_takes_an_address_is_sent_no_secret_and_is_not_believed(guarded: lis
     assert PEER_TOKEN.encode() not in received[0] and TOKEN.encode() not in received[0]
 
 
+def test_what_one_instance_is_asked_another_does_not_answer(guarded: list[Running], http: httpx.Client) -> None:
+    """Who takes an address could pass on what comes there."""
+    asked, other = guarded
+    signed = asked.signed("GET", STATUS_PATH)
+    passed_on = http.get(other.url + STATUS_PATH, headers=signed)
+    assert passed_on.status_code == 401
+    assert "its signature is wrong" in passed_on.json()["detail"]
+    assert http.get(asked.url + STATUS_PATH, headers=signed).status_code == 200
+
+
 def test_instances_without_tokens_find_the_same_secret(counting: MakeStage) -> None:
     stage = counting(partitions=1)
     with ThreadPoolExecutor(8) as pool:
@@ -232,8 +242,9 @@ def test_instances_without_tokens_find_the_same_secret(counting: MakeStage) -> N
 
 
 def test_numbers_are_used_once_in_any_order() -> None:
-    checker, signer = PeerChecker(b"s", "shop"), PeerSigner(b"s", "shop")
-    requests = [{name.lower(): value for name, value in signer.sign("GET", "/x", b"").items()} for _ in range(9_000)]
+    checker, signer = PeerChecker(b"s", "shop", "here:80"), PeerSigner(b"s", "shop")
+    signed = (signer.sign("here:80", "GET", "/x", b"") for _ in range(9_000))
+    requests = [{name.lower(): value for name, value in headers.items()} for headers in signed]
     last, *others = reversed(requests)
     checker.check("GET", "/x", last)
     for request in others[:4_000]:

@@ -61,7 +61,7 @@ class HttpPeers:
             await client.aclose()
 
     async def _request(self, method: str, address: str, path: str, timeout: float, content: bytes = b"") -> bytes:
-        headers = self._signer.sign(method, path, content)
+        headers = self._signer.sign(address, method, path, content)
         try:
             # httpx's own timeout is one for each step.
             asked = self._client().request(

@@ -127,7 +127,7 @@ class Service:
             if address is not None:
                 secret = shared_secret(client_settings, application_id, config.replication_factor)
         peers = HttpPeers(application_id, secret, serving.client_tls())
-        checker = PeerChecker(secret, application_id)
+        checker = PeerChecker(secret, application_id, address or "")
         shown = shown_settings(config, client_settings)
         return cls(application_id, serving, client_settings, instance, peers, checker, shown)
 

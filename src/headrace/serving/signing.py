@@ -1,7 +1,8 @@
 """How instances prove to each other who they are: requests and answers are signed with a secret that is never sent.
 
-A request's signature covers its method, path, body, the time, and a number that its sender uses once. An answer's
-covers the request that it answers. So whoever only listens, or takes an instance's address, can neither ask nor answer.
+A request's signature covers the address that is asked, method, path, body, the time, and a number that its sender uses
+once. An answer's covers the request that it answers. So whoever only listens, or takes an instance's address, can
+neither ask nor answer, nor pass a request on to another instance.
 """
 
 from __future__ import annotations
@@ -41,15 +42,15 @@ class PeerSigner:
         self._sender = secrets.token_hex(8)
         self._numbers = count(1)
 
-    def sign(self, method: str, path: str, body: bytes) -> dict[str, str]:
-        """The headers that go with a request."""
+    def sign(self, address: str, method: str, path: str, body: bytes) -> dict[str, str]:
+        """The headers that go with a request to an address."""
         headers = {
             SENDER_HEADER: self._sender,
             NUMBER_HEADER: str(next(self._numbers)),
             TIME_HEADER: str(int(time.time() * 1000)),
             BODY_HEADER: sha256(body).hexdigest(),
         }
-        signature = _signature(self._secret, self._application_id, method, path, *headers.values())
+        signature = _signature(self._secret, self._application_id, address, method, path, *headers.values())
         return {**headers, SIGNATURE_HEADER: signature}
 
     def is_answer(self, headers: Mapping[str, str], status: int, body: bytes, answered: str | None) -> bool:
@@ -61,9 +62,11 @@ class PeerSigner:
 class PeerChecker:
     """Checks requests and signs answers."""
 
-    def __init__(self, secret: bytes, application_id: str) -> None:
+    def __init__(self, secret: bytes, application_id: str, address: str) -> None:
+        """`address` is where peers know this instance."""
         self._secret = secret
         self._application_id = application_id
+        self._address = address
         self._started = time.time()
         self._seen: OrderedDict[str, _Numbers] = OrderedDict()
 
@@ -77,9 +80,9 @@ class PeerChecker:
             given = headers[SIGNATURE_HEADER.lower()]
         except KeyError:
             raise Refused("it is not signed") from None
-        signature = _signature(self._secret, self._application_id, method, path, *signed)
+        signature = _signature(self._secret, self._application_id, self._address, method, path, *signed)
         if not hmac.compare_digest(given.encode(), signature.encode()):
-            raise Refused("its signature is wrong")
+            raise Refused(f"its signature is wrong, or not for {self._address}")
         sent = int(signed[2]) / 1000
         ahead = sent - time.time()
         if abs(ahead) > MOST_SECONDS:
