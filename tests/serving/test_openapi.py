@@ -78,7 +78,8 @@ def _is_number(value: Any) -> bool:
 
 def test_other_methods_are_refused_as_problems(app: Fixed, http: httpx.Client) -> None:
     for path in ("/v1/stores", "/v1/stores/clicks/keys/a", "/healthz", "/internal/v1/query"):
-        response = http.delete(app.any.url + path, headers=app.any.signed("DELETE", path))
+        running = app.any
+        response = http.delete(running.url + path, headers=running.signed("DELETE", path))
         assert response.status_code == 405 and response.headers["allow"]
         assert response.headers["content-type"] == "application/problem+json"
 

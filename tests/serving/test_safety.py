@@ -485,7 +485,8 @@ def test_names_of_stores_are_looked_up(app: Fixed, name: str) -> None:
 
 def test_unknown_paths_are_problems(app: Fixed, http: httpx.Client) -> None:
     for path in ("/", "/nothing", "/v1", "/v1/store", "/v1/stores/clicks/nothing", "/internal", "/internal/v1/nothing"):
-        response = http.get(app.any.url + path, headers=app.any.signed("GET", path))
+        running = app.any
+        response = http.get(running.url + path, headers=running.signed("GET", path))
         assert response.status_code == 404, path
         assert response.headers["content-type"] == "application/problem+json"
         assert response.json()["status"] == 404
