@@ -26,6 +26,7 @@ from tests.chaos.cluster import BROKERS, KafkaCluster
 from tests.chaos.orders import OUTPUTS, PARTITIONS, Expected, expect, make_orders, topology
 from tests.chaos.outcome import differences, open_transactions
 from tests.chaos.phases import AFTER_COMMIT, AFTER_PRODUCE, KILLED_AT, REBUILD, STOPPED_AT
+from tests.chaos.power import lose_power
 from tests.chaos.processes import Application, await_unused, is_alive
 
 FIRST_WORKER = "first-worker"
@@ -67,8 +68,6 @@ _POLL_SECONDS = 0.1
 _ANSWER_SECONDS = 10.0
 _PATIENCE_SECONDS = 300.0
 _MOST_STARTS = 16
-_EARLIER_BOOT = "00000000"
-_PAGE_BYTES = 4096
 _SKIPPED = "Couldn't find leader endpoint for partitions"
 _NAMES = {
     "driver": "the driver",
@@ -354,11 +353,8 @@ class Run:
         """Has the application go on after another boot of its machine, with working copies that are torn."""
         self.kill_in_passing(batch)
         self._end_all()
-        torn = sum(_tear(path, self._chance) for path in self._copies.rglob("data.mdb"))
-        assert torn, "there were no working copies"
-        earlier = self._copies.with_name(_EARLIER_BOOT)
-        self._copies.rename(earlier)
-        self._see_rebuilt(f"lost power, and {torn} pages of working copies with it")
+        [earlier] = lose_power(self._copies.parent, self._chance)
+        self._see_rebuilt("lost power, and pages of the working copies with it")
         assert not earlier.exists(), "working copies of an earlier boot are still there"
 
     def set_clocks(self, batch: int) -> None:
@@ -541,14 +537,3 @@ class Run:
             life.kill()
             life.await_jvm_end()
         await_unused(self._directory)  # workers may outlive their JVM for a moment
-
-
-def _tear(path: Path, chance: random.Random) -> int:
-    """Makes some pages of a file what they may be when the machine went down before they were written."""
-    pages = path.stat().st_size // _PAGE_BYTES
-    lost = [page for page in range(pages) if chance.random() < 0.3]
-    with path.open("r+b") as file:
-        for page in lost:
-            file.seek(page * _PAGE_BYTES)
-            file.write(bytes(_PAGE_BYTES))
-    return len(lost)

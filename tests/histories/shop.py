@@ -15,6 +15,8 @@ import msgspec
 from confluent_kafka import Producer
 
 from headrace.kafka.clients import ClientSettings
+from tests.histories import application
+from tests.histories.application import CLOCK_JUMPS
 from tests.histories.checker import Committed
 from tests.histories.orders import PARTITIONS, REVENUE, SOURCE, STORES, Expected, random_order
 from tests.instances.processes import Instances, Process, free_ports, wait_until
@@ -40,7 +42,8 @@ class Shop:
         self.settings = ClientSettings(servers)
         self.processes = [Process(port, directory) for port in free_ports(INSTANCES)]
         self.expected = Expected()
-        self._server = self.processes[-1]
+        self.server = self.processes[-1]
+        """The one that only serves."""
         self._instances = Instances(self.processes)
         self.state_dir = directory / "instances"
         self._instances_servers = instances_servers or servers
@@ -55,22 +58,27 @@ class Shop:
 
     # --- instances ---------------------------------------------------------------------------------------------
 
-    def start(self, process: Process) -> None:
-        """Starts an instance."""
-        command = ["serve"] if process is self._server else ["run", "--create-topics", "--partitions", str(PARTITIONS)]
-        options = ["--bootstrap-servers", self._instances_servers, "--state-dir", str(self.state_dir)]
+    def start(self, process: Process, *, clock_jumps: bool = False) -> None:
+        """Starts an instance, as if on a machine of its own."""
+        command = ["serve"] if process is self.server else ["run", "--create-topics", "--partitions", str(PARTITIONS)]
+        options = ["--bootstrap-servers", self._instances_servers, "--state-dir", str(self.state_of(process))]
         options += ["--port", str(process.port), "--log-file", str(process.log)]
-        process.start("-m", "tests.histories.application", *command, "tests.histories.orders:topology", *options)
+        before = [CLOCK_JUMPS] if clock_jumps else []
+        process.start("-m", application.__name__, *before, *command, "tests.histories.orders:topology", *options)
+
+    def state_of(self, process: Process) -> Path:
+        """What an instance has on its disk."""
+        return self.state_dir / str(process.port)
 
     def settle(self) -> None:
         """Has all instances run, each with its share of the partitions and known to the others."""
         for process in self.processes:
-            if process is not self._server and not process.is_running:
+            if process is not self.server and not process.is_running:
                 self.start(process)
         # The one that only serves does not make the topics.
         wait_until(lambda: any(process.is_ready for process in self.processes[:-1]), "a first instance is ready")
-        if not self._server.is_running:
-            self.start(self._server)
+        if not self.server.is_running:
+            self.start(self.server)
         wait_until(lambda: all(process.is_ready for process in self.processes), "all instances are ready")
         wait_until(self._agree, "the partitions are shared out, and all instances agree on that")
 

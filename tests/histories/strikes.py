@@ -28,11 +28,11 @@ class Strikes:
     pause_seconds = (0.2, 3.0)
     """How long nothing happens before and after a strike."""
 
-    def __init__(self, shop: Shop, chance: random.Random, spared: Collection[Process] = ()) -> None:
-        """Those that are `spared` are stopped at times, and never killed or ended."""
+    def __init__(self, shop: Shop, chance: random.Random) -> None:
         self._shop = shop
         self._chance = chance
-        self._spared = spared
+        self.spared: Collection[Process] = ()
+        """These are stopped at times, and never killed or ended."""
         self.counts: Counter[str] = Counter(dict.fromkeys(self.kinds, 0))
 
     def go_on(self, seconds: float) -> None:
@@ -53,15 +53,16 @@ class Strikes:
         if len(running) == 1:
             wait_until(lambda: running[0].is_ready, "the last instance is ready")
             return
-        victims = [each for each in running if kind == STOP or each not in self._spared]
+        victims = running if kind == STOP else self._victims()
         if not victims:
             return
         victim = self._chance.choice(victims)
         if kind == KILL_IN_TRANSACTION:
             leader = self._shop.leader()
-            if leader is None or leader in self._spared:
+            if leader not in victims:
                 kind = KILL
             else:
+                assert leader is not None
                 self._shop.die_in_transaction(leader)
         if kind == KILL:
             victim.kill()
@@ -71,6 +72,9 @@ class Strikes:
             victim.terminate()
             victim.await_end()
         self.counts[kind] += 1
+
+    def _victims(self) -> list[Process]:
+        return [each for each in self._shop.processes if each.is_running and each not in self.spared]
 
     def _stop(self, victim: Process) -> None:
         between: Sequence[float] = self._chance.choice((_SHORT_STOP_SECONDS, _LONG_STOP_SECONDS))

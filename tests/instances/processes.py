@@ -89,6 +89,12 @@ class Process:
         self._process.kill()
         self._process.wait()
 
+    def lose_power(self) -> None:
+        """Ends it and all it has started at once."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
     def freeze(self) -> None:
         """Stops it and all it has started, as a machine does that is suspended."""
         assert self._process is not None
