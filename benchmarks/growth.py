@@ -24,8 +24,8 @@ LIMIT = 1.3
 _SHARES = (0.005, 0.05, 0.25, 0.5, 1.0)
 """Of 20 million: 0.1, 1, 5, 10 and 20 million."""
 _LOCATIONS = 1_000
-_WARM_UP = 3
-_ROUNDS = 9
+_WARM_UP = 20
+_ROUNDS = 40
 
 
 @dataclass(frozen=True)
