@@ -79,7 +79,7 @@ class BatchLoop:
         )
         self._source.begin()
         places = [(topic, number) for topic, count in changelogs.items() for number in range(count)]
-        self._changelog_ends = ChangelogEnds(committer.least_ends(places), self._changelogs())
+        self._changelog_ends = ChangelogEnds(committer.least_ends(places), self._changelogs(), committer.marker)
         self._changelog_ids = topics.ids(program.changelogs.values())
         self._tried = ""
         """The token of the commit that was last tried; after an error, who knows whether it was made."""

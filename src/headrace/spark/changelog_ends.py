@@ -24,23 +24,24 @@ _LAST_OFFSETS = 4
 """Behind the claim there is the marker of its transaction."""
 _AT_ONCE = 1_000
 _POLL_SECONDS = 0.1
-_MARKER = 1
+MARKER = 1
 """The offset that the end of a transaction takes in each partition that it wrote to."""
 
 
 class ChangelogEnds:
     """The least end of each changelog partition; none where nothing is known."""
 
-    def __init__(self, ends: Mapping[Place, int], topics: Mapping[int, Iterable[str]]) -> None:
-        """`topics` are the changelogs by sub-topology."""
+    def __init__(self, ends: Mapping[Place, int], topics: Mapping[int, Iterable[str]], marker: int) -> None:
+        """`topics` are the changelogs by sub-topology, `marker` the offsets that the end of a batch takes in each."""
         self._ends = dict(ends)
+        self._marker = marker
         self._topics = {group: tuple(names) for group, names in topics.items()}
 
     def add(self, outputs: Outputs) -> None:
-        """Takes in what was committed, all of it in one transaction."""
+        """Takes in what was committed, all of it in one batch."""
         for place, rows in outputs.rows_by_task().items():
             if place in self._ends:
-                self._ends[place] += _MARKER + rows
+                self._ends[place] += rows + self._marker
 
     def of(self, tasks: Iterable[str]) -> dict[Place, int]:
         """Those of some tasks."""
@@ -54,7 +55,7 @@ class ChangelogEnds:
 def find_claim(
     settings: ClientSettings, group: str, places: Iterable[Place], claim: bytes, seconds: float
 ) -> dict[Place, int]:
-    """The offset behind a claim in each partition; KafkaAway where it does not show in time.
+    """The offset behind a claim and its marker in each partition; KafkaAway where it does not show in time.
 
     It was never committed, so that nobody else sees it.
     """
@@ -80,7 +81,7 @@ def find_claim(
                 if error is not None:
                     raise KafkaException(error)
                 if message.value() == claim:
-                    found[message.topic(), message.partition()] = message.offset() + 1
+                    found[message.topic(), message.partition()] = message.offset() + 1 + MARKER
     except KafkaException as error:
         topic, number = next(iter(sorted(wanted - found.keys())))
         text = f"Partition {number} of topic {topic} cannot be read: {error.args[0].str()}"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, ClassVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
@@ -24,7 +24,7 @@ from headrace.kafka.clients import ClientSettings
 from headrace.kafka.internal_topics import commits_topic
 from headrace.kafka.topics import WRITES, Topics
 from headrace.record import NO_HEADERS
-from headrace.spark.changelog_ends import find_claim
+from headrace.spark.changelog_ends import MARKER, find_claim
 from headrace.spark.commit_record import CLAIM, KEY, CommitRecord, claimed_commit, last_commit, taken_over
 from headrace.spark.ranges import Row
 from headrace.spark.results import Outputs, Refused, produce_all
@@ -73,6 +73,9 @@ class TransactionalCommitter:
 
     After an error it is of no more use: what became of the transaction is known to a new one.
     """
+
+    marker: ClassVar = MARKER
+    """The offsets that a commit takes in each partition it writes to, beside its records."""
 
     def __init__(self, settings: ClientSettings, application_id: str, timeout: float = _SILENCE_SECONDS) -> None:
         self._settings = settings
@@ -340,14 +343,13 @@ class TransactionalCommitter:
 class PlainCommitter(TransactionalCommitter):
     """At least once: results first, then the commit record and the offsets."""
 
+    marker: ClassVar = 0
+
     def __init__(self, settings: ClientSettings, application_id: str, timeout: float = _SILENCE_SECONDS) -> None:
         super().__init__(settings, application_id, timeout)
         self._topics = Topics(settings, timeout)
         self._end: int | None = None
         """The end of the topic of commits, when the last record there was this process's."""
-
-    def least_ends(self, changelogs: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        return {}  # without transactions a claim would stay
 
     def _write(
         self,
@@ -374,6 +376,14 @@ class PlainCommitter(TransactionalCommitter):
             reason = self._reason(_told(error), refused, {topic for topic, _ in offsets})
             self._give_up()
             raise reason from error
+
+    def _write_and_abort(self, rows: list[tuple[str, list[Row]]]) -> None:
+        """By a producer with transactions: this one cannot take back what it has written."""
+        transactional = TransactionalCommitter(self._settings, self._application_id, self._timeout)
+        try:
+            transactional._write_and_abort(rows)
+        finally:
+            transactional.close()
 
     def _check_alone(self) -> None:
         """Raises FencedError where another process has committed: nothing fences a producer without transactions."""
